@@ -1,0 +1,131 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// A disk is the operations by which the journal changes the file system, each
+// with a place for tests to look on, to fail it, or to stop.
+type disk struct {
+	// fault is called before each operation; nil: nothing is. With an error the
+	// operation is not made, a write in half.
+	fault func(op, path string) error
+}
+
+func (d disk) before(op, path string) error {
+	if d.fault == nil {
+		return nil
+	}
+	return d.fault(op, path)
+}
+
+func (d disk) mkdir(path string) error {
+	if err := d.before("mkdir", path); err != nil {
+		return err
+	}
+	return os.Mkdir(path, 0o700)
+}
+
+func (d disk) rename(from, to string) error {
+	if err := d.before("rename", from); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+func (d disk) remove(path string) error {
+	if err := d.before("remove", path); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+func (d disk) syncDir(path string) error {
+	if err := d.before("syncdir", path); err != nil {
+		return err
+	}
+	return syncDir(path)
+}
+
+// mkdirAll makes path and the directories above it that are missing, and brings
+// each new name to disk.
+func (d disk) mkdirAll(path string) error {
+	switch _, err := os.Lstat(path); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	parent := filepath.Dir(path)
+	if err := d.mkdirAll(parent); err != nil {
+		return err
+	}
+	if err := d.mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.syncDir(parent)
+}
+
+// A logFile is one open file of the journal.
+type logFile struct {
+	*os.File
+	disk   disk
+	path   string
+	number uint64
+}
+
+// create makes a new file to be written. It never opens one that is there.
+func (d disk) create(path string, number uint64) (*logFile, error) {
+	if err := d.before("create", path); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &logFile{File: f, disk: d, path: path, number: number}, nil
+}
+
+// open opens a file to be read.
+func (d disk) open(path string, number uint64) (*logFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &logFile{File: f, disk: d, path: path, number: number}, nil
+}
+
+// Write writes the whole of p, or returns an error.
+func (f *logFile) Write(p []byte) (int, error) {
+	if err := f.disk.before("write", f.path); err != nil {
+		n, _ := f.File.Write(p[:len(p)/2])
+		return n, err
+	}
+	return f.File.Write(p)
+}
+
+// Sync brings what was written to disk.
+func (f *logFile) Sync() error {
+	if err := f.disk.before("sync", f.path); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+// readLine reads the line that stands at at into buf, which may be moved, and
+// returns it and its object, a part of it.
+func (f *logFile) readLine(at span, buf []byte) (line, object []byte, err error) {
+	line = slices.Grow(buf[:0], int(at.length))[:at.length]
+	if _, err = f.ReadAt(line, at.off); err == nil {
+		object, err = parseLine(line)
+	}
+	if err != nil {
+		return line, nil, fmt.Errorf("read %s at %d: %w", f.path, at.off, err)
+	}
+	return line, object, nil
+}

@@ -1,0 +1,48 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrSuperseded means that a directory for an equal or higher term exists:
+	// another leader has taken the journal over. What this process still
+	// writes is never read; it must stop leading.
+	ErrSuperseded = errors.New("journal belongs to another term")
+
+	// ErrUnusable means that something stands in the way that the journal did
+	// not make and does not touch: a file, a symbolic link, or a journal of a
+	// newer version. The message names the path and what to do.
+	ErrUnusable = errors.New("journal directory is unusable")
+
+	// ErrDiskFull means that nothing of the call was recorded because there is
+	// no space, or the quota is used up. The journal stays usable: the same
+	// records can be written again once there is space.
+	ErrDiskFull = errors.New("no space left for the journal")
+
+	// ErrInvalid means that a record cannot be written at all, as a required
+	// field is missing or a line would be longer than MaxLine.
+	ErrInvalid = errors.New("invalid journal record")
+
+	// ErrNotFound means that there is no such entry or call, or that it has no
+	// such content.
+	ErrNotFound = errors.New("not in the journal")
+
+	// ErrClosed means that Close was called.
+	ErrClosed = errors.New("journal is closed")
+)
+
+// unusable describes what stands at path and how to get rid of it.
+func unusable(path, problem, remedy string) error {
+	return fmt.Errorf("%s %s: %s: %w", path, problem, remedy, ErrUnusable)
+}
+
+// classify marks an error of the operating system that says that the disk is
+// full, and leaves others as they are.
+func classify(err error) error {
+	if isFull(err) {
+		return fmt.Errorf("%w: %w", ErrDiskFull, err)
+	}
+	return err
+}

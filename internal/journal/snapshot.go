@@ -1,0 +1,242 @@
+package journal
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+)
+
+// renew begins a new file with a snapshot of what is live, and removes the
+// older ones once it is on disk. From the moment that the new file is there the
+// old one must not be appended to, as it would be read before it: if renew fails
+// after that, it has to succeed before anything is written.
+func (j *Journal) renew() error {
+	if err := j.ensureOwn(); err != nil {
+		return err
+	}
+	f, err := j.createNext()
+	if err != nil {
+		return err
+	}
+	j.broken = true
+	s := &snapshot{f: f, w: bufio.NewWriterSize(f, 256<<10)}
+	err = s.write(j.index, j.files)
+	if err == nil {
+		err = s.w.Flush()
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = j.disk.remove(f.path)
+		err = fmt.Errorf("write snapshot: %w", classify(err))
+		if s.unreadable {
+			return j.fail(err)
+		}
+		return err
+	}
+	if err = f.Sync(); err == nil {
+		err = j.disk.syncDir(j.own)
+	}
+	if err != nil {
+		_ = f.Close()
+		return j.fail(j.explain(fmt.Errorf("bring journal to disk: %w", err)))
+	}
+	j.adopt(s)
+	j.removeOlder(f.number)
+	return nil
+}
+
+// ensureOwn makes the term's directory again if it is not there: unless another
+// leader took it, somebody deleted it.
+func (j *Journal) ensureOwn() error {
+	there, err := checkDir(j.own)
+	if there || err != nil {
+		return err
+	}
+	if err := j.superseded(); err != nil {
+		return err
+	}
+	j.log.Warn().Str(keyPath, j.own).Msg("journal directory is gone: makes it again")
+	if err := j.disk.mkdirAll(j.own); err != nil {
+		return fmt.Errorf("make journal directory: %w", classify(err))
+	}
+	if err := j.superseded(); err != nil {
+		_ = j.disk.remove(j.own) // empty: nothing was written
+		return err
+	}
+	return nil
+}
+
+// superseded ends the term if there is a directory of a higher one.
+func (j *Journal) superseded() error {
+	highest, err := HighestTerm(j.dir)
+	if err != nil || highest <= j.term {
+		return err
+	}
+	return j.fail(fmt.Errorf("journal of term %d: %s is there: %w", j.term, termPath(j.dir, highest), ErrSuperseded))
+}
+
+// createNext creates the file with the next number. A predecessor that was
+// stopped in the midst of the same may have made one of that number.
+func (j *Journal) createNext() (*logFile, error) {
+	for {
+		number := uint64(0)
+		if len(j.files) > 0 {
+			number = j.files[len(j.files)-1].number
+		}
+		for _, ending := range []string{logEnding, keptEnding} {
+			numbers, err := listFiles(j.own, ending)
+			if err != nil {
+				return nil, err
+			}
+			if len(numbers) > 0 {
+				number = max(number, numbers[len(numbers)-1])
+			}
+		}
+		f, err := j.disk.create(filePath(j.own, number+1, logEnding), number+1)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// adopt makes the file of a snapshot the one that is appended to.
+func (j *Journal) adopt(s *snapshot) {
+	j.mu.Lock()
+	old := j.files
+	j.files = []*logFile{s.f}
+	for i, e := range j.index.list {
+		e.setBody(span{0, s.moves[i].body, e.bodyLen})
+		e.setReply(span{0, s.moves[i].reply, e.replyLen})
+	}
+	for _, c := range j.index.calls {
+		c.result = span{0, s.results[c], c.result.length}
+	}
+	j.mu.Unlock()
+	for _, f := range old {
+		_ = f.Close()
+	}
+	j.broken, j.dirty = false, false
+	j.end, j.logged, j.rotateAt = s.off, 0, max(j.o.RotateAt, s.off)
+}
+
+// removeOlder removes the files below number; those that may still be wanted it
+// puts aside instead, the latest only. What cannot be removed goes the next
+// time.
+func (j *Journal) removeOlder(number uint64) {
+	logs, _ := listFiles(j.own, logEnding)
+	if len(j.keep) > 0 {
+		kept, _ := listFiles(j.own, keptEnding)
+		for _, n := range kept {
+			_ = j.disk.remove(filePath(j.own, n, keptEnding))
+		}
+	}
+	for _, n := range logs {
+		path := filePath(j.own, n, logEnding)
+		switch {
+		case n >= number:
+		case slices.Contains(j.keep, n):
+			aside := filePath(j.own, n, keptEnding)
+			if err := os.Rename(path, aside); err == nil {
+				j.log.Warn().Str(keyPath, aside).Msg("put aside the journal file with lines that could not be understood")
+			}
+		default:
+			_ = j.disk.remove(path)
+		}
+	}
+	j.keep = nil
+}
+
+// A snapshot is a new file on its way.
+type snapshot struct {
+	f          *logFile
+	w          *bufio.Writer
+	off        int64
+	moves      []move          // by place in index.list
+	results    map[*call]int64 // where the lines of results went
+	buf        []byte
+	unreadable bool // what is live could not be read
+}
+
+// A move is where an entry's lines went.
+type move struct{ body, reply int64 }
+
+// write writes the snapshot: base, entries, calls, complete.
+func (s *snapshot) write(x *index, files []*logFile) error {
+	if err := s.put(&Record{Kind: kindBase, version: version, next: x.next}); err != nil {
+		return err
+	}
+	s.moves = make([]move, len(x.list))
+	for i, e := range x.list {
+		if e.state == gone {
+			continue
+		}
+		if err := s.entry(e, files, &s.moves[i]); err != nil {
+			return err
+		}
+	}
+	s.results = make(map[*call]int64)
+	for _, c := range x.calls {
+		err := s.put(&Record{Kind: KindCall, Request: c.request, Seq: c.seq, Lane: c.lane.Value(), By: c.by, Hash: c.hash})
+		if err == nil && c.result.length > 0 {
+			s.results[c], err = s.copy(files, c.result)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.put(&Record{Kind: kindComplete})
+}
+
+// entry writes an entry: its update's line as it is, then its reply's, then
+// what else is known of it.
+func (s *snapshot) entry(e *entry, files []*logFile, to *move) (err error) {
+	if to.body, err = s.copy(files, e.body()); err != nil {
+		return err
+	}
+	if e.replyLen > 0 {
+		if to.reply, err = s.copy(files, e.reply()); err != nil {
+			return err
+		}
+	}
+	if e.state == Pending && e.attempt == 0 {
+		return nil
+	}
+	r := Record{
+		Kind: kindState, Seq: e.seq, Attempt: int(e.attempt), Part: int(e.parts), state: e.state, confirmed: e.confirmed,
+	}
+	if w := e.work; w != nil {
+		r.Member, r.Name, r.By, r.Reason, r.Term = w.member, w.name, w.partBy, w.reason, w.term
+	}
+	return s.put(&r)
+}
+
+// put appends a record.
+func (s *snapshot) put(r *Record) error {
+	object, err := r.encode()
+	if err != nil {
+		return err
+	}
+	s.buf = appendLine(s.buf[:0], object)
+	return s.append(s.buf)
+}
+
+// copy appends a line that stands in another file, and returns where it went.
+func (s *snapshot) copy(files []*logFile, at span) (int64, error) {
+	line, _, err := files[at.file].readLine(at, s.buf)
+	s.buf = line
+	if err != nil {
+		s.unreadable = true
+		return 0, err
+	}
+	off := s.off
+	return off, s.append(line)
+}
+
+func (s *snapshot) append(line []byte) error {
+	n, err := s.w.Write(line)
+	s.off += int64(n)
+	return err
+}

@@ -1,0 +1,319 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+)
+
+// chunk bounds how much is put together for one write.
+const chunk = 1 << 20
+
+// An item is one call of Write or Check on its way to the goroutine of run.
+type item struct {
+	check   bool
+	records []Record
+	lengths []int32 // of their lines
+	lines   []byte
+	sync    bool
+	err     error // the records cannot be written
+	done    func(error)
+}
+
+func (it *item) finish(err error) {
+	if it.done != nil {
+		it.done(err)
+	}
+}
+
+// Write queues records, to be written together and in order after those of
+// earlier calls, and returns at once. Calls that come while the disk is busy
+// share a write and an fsync.
+//
+// done, if not nil, is called on the journal's goroutine: after the write, or
+// if sync is set after the fsync, so that with it the records survive a power
+// cut, and without it a kill of the process (and after SyncWithin the former).
+// Calls with equal sync are answered in order. By then all lookups show the
+// records. done must not block; it may call Write. No records and sync is a way
+// to wait for the disk. The records' bytes may be changed after Write returned.
+//
+// With an error nothing of the call is in effect in this term (a successor may
+// still find it): ErrDiskFull and others from the operating system, after which
+// the same may be written again; ErrInvalid; ErrClosed, given before Write
+// returns; and whatever Err returns once Failed is closed.
+func (j *Journal) Write(recs []Record, sync bool, done func(error)) {
+	it := &item{records: slices.Clone(recs), sync: sync, done: done}
+	it.err = it.encode()
+	j.enqueue(it)
+}
+
+func (it *item) encode() error {
+	for i := range it.records {
+		r := &it.records[i]
+		if err := r.prepare(); err != nil {
+			return err
+		}
+		object, err := r.encode()
+		if err != nil {
+			return err
+		}
+		if len(object)+prefix+1 > MaxLine {
+			return fmt.Errorf("%s record of %d bytes, the limit is %d: %w", r.Kind, len(object), MaxLine, ErrInvalid)
+		}
+		it.lines = appendLine(it.lines, object)
+		it.lengths = append(it.lengths, int32(len(object)+prefix+1)) //nolint:gosec // MaxLine bounds it
+	}
+	return nil
+}
+
+// Check makes sure that what is appended can be found: that the open file is
+// the one at its path. If it, or the whole directory, was deleted or replaced,
+// all that is live is written to a new file. It waits for its turn behind
+// earlier calls of Write.
+//
+// Errors: ErrSuperseded if another leader took over; the journal has failed
+// then. ErrDiskFull and others from the operating system: nothing is known, and
+// Check may be tried again.
+func (j *Journal) Check() error {
+	answer := make(chan error, 1)
+	j.enqueue(&item{check: true, done: func(err error) { answer <- err }})
+	return <-answer
+}
+
+// Close waits until everything queued is written and on disk, and frees what
+// the journal holds. The error is that of the term, if it failed. Closing twice
+// is safe. The files stay as they are.
+func (j *Journal) Close() error {
+	j.queueMu.Lock()
+	j.closing = true
+	j.queueMu.Unlock()
+	j.signal()
+	<-j.stopped
+	return j.Err()
+}
+
+func (j *Journal) enqueue(it *item) {
+	j.queueMu.Lock()
+	closing := j.closing
+	if !closing {
+		j.queue = append(j.queue, it)
+	}
+	j.queueMu.Unlock()
+	if closing {
+		it.finish(ErrClosed)
+		return
+	}
+	j.signal()
+}
+
+func (j *Journal) signal() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the queue.
+func (j *Journal) take() (items []*item, closing bool) {
+	j.queueMu.Lock()
+	defer j.queueMu.Unlock()
+	items, j.queue = j.queue, nil
+	return items, j.closing
+}
+
+// run is the journal's goroutine: it alone changes the index and the files.
+func (j *Journal) run() {
+	defer close(j.stopped)
+	defer j.closeFiles()
+	timer := time.NewTimer(j.o.SyncWithin)
+	timer.Stop()
+	armed := false
+	for {
+		select {
+		case <-j.wake:
+		case <-timer.C:
+			armed = false
+			_ = j.flush() // if it fails, Failed says so
+		}
+		items, closing := j.take()
+		j.commit(items)
+		if closing {
+			_ = j.flush()
+			return
+		}
+		if j.dirty != armed {
+			armed = j.dirty
+			timer.Stop()
+			if armed {
+				timer.Reset(j.o.SyncWithin)
+			}
+		}
+	}
+}
+
+// commit writes items in order, and answers those that wait for the disk after
+// one fsync for all.
+func (j *Journal) commit(items []*item) {
+	var waiting []*item
+	for len(items) > 0 {
+		n := batch(items)
+		now := items[:n]
+		items = items[n:]
+		if now[0].check {
+			now[0].finish(j.check())
+			continue
+		}
+		err := now[0].err
+		if err == nil {
+			err = j.append(now)
+		}
+		for _, it := range now {
+			if err == nil && it.sync {
+				waiting = append(waiting, it)
+			} else {
+				it.finish(err)
+			}
+		}
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	err := j.flush()
+	for _, it := range waiting {
+		it.finish(err)
+	}
+}
+
+// batch returns how many of the items go into one write.
+func batch(items []*item) int {
+	size := 0
+	for i, it := range items {
+		size += len(it.lines)
+		if it.check || it.err != nil || size > chunk {
+			return max(i, 1)
+		}
+	}
+	return len(items)
+}
+
+// append writes the lines of items and brings their records into the index.
+// After a write that failed it tries once more, in a new file.
+func (j *Journal) append(items []*item) error {
+	if err := j.Err(); err != nil {
+		return err
+	}
+	lines := items[0].lines
+	if len(items) > 1 {
+		j.buf = j.buf[:0]
+		for _, it := range items {
+			j.buf = append(j.buf, it.lines...)
+		}
+		lines = j.buf
+	}
+	if j.logged > j.rotateAt && !j.broken {
+		if err := j.renew(); err != nil && !j.broken {
+			j.rotateAt = j.logged + j.o.RotateAt
+			j.log.Warn().Err(err).Int64("again_after", j.o.RotateAt).Msg("journal cannot begin a new file, goes on in the old one")
+		}
+	}
+	err := j.write(lines)
+	if err != nil && j.Err() == nil {
+		j.log.Warn().Err(err).Msg("journal cannot be written, tries a new file")
+		err = j.write(lines)
+	}
+	if err != nil {
+		return err
+	}
+	j.fold(items)
+	return nil
+}
+
+// write appends lines to the newest file, or to a new one if that is broken.
+func (j *Journal) write(lines []byte) error {
+	if j.broken {
+		if err := j.renew(); err != nil {
+			return err
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	f := j.files[len(j.files)-1]
+	if _, err := f.Write(lines); err != nil {
+		j.broken = true
+		return fmt.Errorf("write journal: %w", classify(err))
+	}
+	j.dirty = true
+	return nil
+}
+
+// fold brings written items into the index.
+func (j *Journal) fold(items []*item) {
+	j.mu.Lock()
+	file := uint8(len(j.files) - 1) //nolint:gosec // bounded by load
+	for _, it := range items {
+		for i := range it.records {
+			j.index.fold(&it.records[i], span{file, j.end, it.lengths[i]})
+			j.end += int64(it.lengths[i])
+			j.logged += int64(it.lengths[i])
+		}
+	}
+	j.mu.Unlock()
+	j.tellDropped()
+}
+
+func (j *Journal) tellDropped() {
+	if j.index.dropped > 0 {
+		j.log.Warn().Int("dropped", j.index.dropped).Int("kept", j.o.MaxDead).Msg("more dead letters than are kept: the oldest are dropped")
+		j.index.dropped = 0
+	}
+}
+
+// flush brings to disk what was written. If that fails nobody can know what is
+// there (fsync(2)), so the term ends.
+func (j *Journal) flush() error {
+	if err := j.Err(); err != nil || !j.dirty {
+		return err
+	}
+	j.dirty = false
+	if err := j.files[len(j.files)-1].Sync(); err != nil {
+		return j.fail(fmt.Errorf("bring journal to disk: %w", err))
+	}
+	return nil
+}
+
+// check is Check, on the goroutine of run.
+func (j *Journal) check() error {
+	if err := j.Err(); err != nil {
+		return err
+	}
+	if len(j.files) == 0 {
+		return j.renew()
+	}
+	f := j.files[len(j.files)-1]
+	open, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("check journal: %w", err)
+	}
+	named, err := os.Lstat(f.path)
+	if err == nil && os.SameFile(open, named) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("check journal: %w", err)
+	}
+	return j.renew()
+}
+
+// closeFiles ends all reading.
+func (j *Journal) closeFiles() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.closed = true
+	for _, f := range j.files {
+		_ = f.Close()
+	}
+}
