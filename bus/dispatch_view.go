@@ -1,0 +1,57 @@
+package bus
+
+// Instances returns the members that are known, joined or not.
+func (d *Dispatcher) Instances() []string {
+	out := make([]string, 0, len(d.members))
+	for _, m := range d.sortedMembers() {
+		out = append(out, m.instance)
+	}
+	return out
+}
+
+// Holds returns the item of a delivery and whether the member has it in hand in
+// that attempt.
+func (d *Dispatcher) Holds(instance string, h Held) (Item, bool) {
+	v := d.deliveries[h.Delivery]
+	if v == nil || v.phase != assigned || v.member != instance || v.Attempt != h.Attempt {
+		return Item{}, false
+	}
+	return v.Item, true
+}
+
+// nameTaken reports whether a member other than instance has that name.
+func (d *Dispatcher) nameTaken(name, instance string) bool {
+	for _, m := range d.members {
+		if m.name == name && m.instance != instance {
+			return true
+		}
+	}
+	return false
+}
+
+// A MemberCount is what one member has.
+type MemberCount struct {
+	Lanes    int
+	InFlight int
+	Joined   bool
+	Hung     bool
+	Leaving  bool
+}
+
+// Counts returns what each member has, by instance, and how many deliveries are
+// not finished.
+func (d *Dispatcher) Counts() (members map[string]MemberCount, pending int) {
+	members = make(map[string]MemberCount, len(d.members))
+	for _, m := range d.members {
+		members[m.instance] = MemberCount{
+			InFlight: len(m.inFlight), Joined: m.joined, Hung: m.hung, Leaving: m.leaving,
+		}
+	}
+	for _, l := range d.lanes {
+		if c, ok := members[l.last]; ok {
+			c.Lanes++
+			members[l.last] = c
+		}
+	}
+	return members, len(d.deliveries)
+}

@@ -1,0 +1,102 @@
+package bus
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"tgbridge/internal/rawjson"
+)
+
+// stream is the leader's end of a member's connection: a queue that the hub
+// fills and the handler of the join request writes out. The queue is bounded by
+// the member's slots and a handful of control lines.
+type stream struct {
+	instance, name string
+	pid            int
+	host, version  string
+	registration   string
+	leaving        bool
+	joinedAt       Now
+
+	mu     sync.Mutex // guards what follows; held for no I/O
+	queue  []outgoing
+	closed bool
+	more   chan struct{} // has a token when queue or closed changed
+}
+
+// outgoing is a line to be written; the body of an update is read from the
+// store when its turn comes.
+type outgoing struct {
+	msg Message
+	seq uint64 // of the update whose body is added; 0: none
+}
+
+func newStream(j JoinRequest, registration, name string, now Now) *stream {
+	return &stream{
+		instance: j.Instance, name: name, pid: j.PID, host: j.Host, version: j.Version,
+		registration: registration, leaving: j.Leaving, joinedAt: now,
+		more: make(chan struct{}, 1),
+	}
+}
+
+// push queues a line; a new roster replaces one that was not written yet.
+func (s *stream) push(o outgoing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	if o.msg.Type == MsgRoster {
+		for i := range s.queue {
+			if s.queue[i].msg.Type == MsgRoster {
+				s.queue[i] = o
+				return
+			}
+		}
+	}
+	s.queue = append(s.queue, o)
+	s.signal()
+}
+
+// close ends the stream after what is queued.
+func (s *stream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.signal()
+}
+
+func (s *stream) signal() {
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what is queued and whether the stream ends after it.
+func (s *stream) take() ([]outgoing, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	queue := s.queue
+	s.queue = nil
+	return queue, s.closed
+}
+
+// encode returns the line of o with its line feed.
+func (o outgoing) encode(body func(seq uint64) ([]byte, error)) ([]byte, error) {
+	line, err := json.Marshal(o.msg)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", o.msg.Type, err)
+	}
+	if o.seq != 0 {
+		raw, err := body(o.seq)
+		if err != nil {
+			return nil, fmt.Errorf("read body of %s: %w", o.msg.Delivery, err)
+		}
+		if line, err = rawjson.Append(line, memberUpdates, raw); err != nil {
+			return nil, err
+		}
+	}
+	return append(line, '\n'), nil
+}
