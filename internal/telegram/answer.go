@@ -1,0 +1,167 @@
+package telegram
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// maxDescription bounds what is kept of a server's text, in characters.
+const maxDescription = 300
+
+// answer is what came back for one request.
+type answer struct {
+	method string
+	status int
+	header http.Header
+	body   []byte
+	cut    error // why the body is not whole, nil if it is
+}
+
+// envelope is the outer object of an answer. Numbers stay raw, because a
+// number of another type must not cost us the rest.
+type envelope struct {
+	OK          *bool           `json:"ok"`
+	Result      json.RawMessage `json:"result"`
+	ErrorCode   json.RawMessage `json:"error_code"`
+	Description string          `json:"description"`
+	Parameters  struct {
+		RetryAfter      json.RawMessage `json:"retry_after"`
+		MigrateToChatID json.RawMessage `json:"migrate_to_chat_id"`
+	} `json:"parameters"`
+}
+
+// decode tells success from failure: by the member ok where the answer is the
+// Bot API's, else by the HTTP status. A body that is no Bot API answer beside
+// a status of success is a *TransportError, as it is not Telegram that spoke.
+func (r redactor) decode(a answer) (json.RawMessage, error) {
+	env, ok := parseEnvelope(a)
+	if ok && *env.OK {
+		if env.Result == nil {
+			return json.RawMessage("null"), nil
+		}
+		return env.Result, nil
+	}
+	if !ok && a.status < 300 {
+		return nil, &TransportError{Method: a.method, Sent: true, Err: r.err(a.unusable())}
+	}
+	e := &Error{Method: a.method, Status: a.status, Code: a.status}
+	if code := laxInt(env.ErrorCode); code > 0 && code < 1000 {
+		e.Code = int(code)
+	}
+	description := env.Description
+	if description == "" {
+		description = a.statusText()
+	}
+	e.Description = clean(r.text(description))
+	e.MigrateTo = laxInt(env.Parameters.MigrateToChatID)
+	e.RetryAfter = retryAfter(env, a.header, e.Code)
+	return nil, e
+}
+
+// parseEnvelope reports whether the body is a whole answer of the Bot API.
+func parseEnvelope(a answer) (envelope, bool) {
+	var env envelope
+	if a.cut != nil {
+		return env, false
+	}
+	err := json.Unmarshal(a.body, &env)
+	var mismatch *json.UnmarshalTypeError
+	if err != nil && !errors.As(err, &mismatch) {
+		return envelope{}, false
+	}
+	return env, env.OK != nil
+}
+
+// unusable says why an answer with a status of success cannot be used.
+func (a answer) unusable() error {
+	switch {
+	case a.cut != nil:
+		return fmt.Errorf("read answer: %w", a.cut)
+	case len(a.body) == 0:
+		return fmt.Errorf("empty answer with status %d", a.status)
+	case bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("{")):
+		return fmt.Errorf("damaged answer with status %d", a.status)
+	default:
+		return fmt.Errorf("status %d with something else than an answer of the Bot API; a proxy or portal may stand in between", a.status)
+	}
+}
+
+// statusText describes an answer that has no text of Telegram's.
+func (a answer) statusText() string {
+	text := http.StatusText(a.status)
+	if text == "" {
+		text = "no description"
+	}
+	if a.status < 300 || a.status > 399 {
+		return text
+	}
+	// The path of the location may hold the token, and says nothing.
+	if u, err := url.Parse(a.header.Get("Location")); err == nil && u.Host != "" {
+		return fmt.Sprintf("%s: redirected to %s://%s, which is not followed", text, u.Scheme, u.Host)
+	}
+	return text
+}
+
+// retryAfter finds how long to wait: the parameter, else the header, else,
+// for 429, the number in the text.
+func retryAfter(env envelope, header http.Header, code int) time.Duration {
+	if s := laxInt(env.Parameters.RetryAfter); s > 0 {
+		return seconds(s)
+	}
+	if value := header.Get("Retry-After"); value != "" {
+		if s, err := strconv.ParseInt(value, 10, 64); err == nil {
+			return seconds(s)
+		}
+		if at, err := http.ParseTime(value); err == nil {
+			return max(0, time.Until(at))
+		}
+	}
+	if code != http.StatusTooManyRequests {
+		return 0
+	}
+	_, text, _ := strings.Cut(strings.ToLower(env.Description), "retry after ")
+	digits := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	if digits < 0 {
+		digits = len(text)
+	}
+	s, _ := strconv.ParseInt(text[:digits], 10, 64)
+	return seconds(s)
+}
+
+// seconds converts without overflow; nobody waits longer than a year.
+func seconds(s int64) time.Duration {
+	const year = 365 * 24 * 60 * 60
+	return time.Duration(min(max(s, 0), year)) * time.Second
+}
+
+// laxInt reads an integer, also one in a string; 0 for anything else.
+func laxInt(raw json.RawMessage) int64 {
+	n, err := strconv.ParseInt(strings.Trim(string(raw), `"`), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// clean makes a server's text fit for one line of a log.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if runes := []rune(s); len(runes) > maxDescription {
+		s = string(runes[:maxDescription]) + "..."
+	}
+	return s
+}
