@@ -17,8 +17,8 @@
 //     and tells what cannot.
 //   - Memory holds no bodies: less than 200 bytes for an entry that waits,
 //     beside the text of its lane.
-//   - Over any time the bytes written are at most about twice those given to
-//     Write, as a new file is begun only when the log is longer than its
+//   - Over any time the bytes written are at most about three times those
+//     given to Write, as a new file is begun only when the log is longer than its
 //     snapshot.
 //
 // # Not promised

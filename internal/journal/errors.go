@@ -3,6 +3,8 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 )
 
 var (
@@ -12,8 +14,9 @@ var (
 	ErrSuperseded = errors.New("journal belongs to another term")
 
 	// ErrUnusable means that something stands in the way that the journal did
-	// not make and does not touch: a file, a symbolic link, or a journal of a
-	// newer version. The message names the path and what to do.
+	// not make and does not touch: a file, a symbolic link, a journal of a
+	// newer version, a directory of another user's. The message names the path
+	// and what to do.
 	ErrUnusable = errors.New("journal directory is unusable")
 
 	// ErrDiskFull means that nothing of the call was recorded because there is
@@ -38,11 +41,17 @@ func unusable(path, problem, remedy string) error {
 	return fmt.Errorf("%s %s: %s: %w", path, problem, remedy, ErrUnusable)
 }
 
-// classify marks an error of the operating system that says that the disk is
-// full, and leaves others as they are.
-func classify(err error) error {
-	if isFull(err) {
-		return fmt.Errorf("%w: %w", ErrDiskFull, err)
+// wrap says what was tried. It marks an error of the operating system that says
+// that the disk is full or the directory not ours to change, and leaves nil as
+// it is.
+func wrap(tried string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isFull(err):
+		return fmt.Errorf("%s: %w: %w", tried, ErrDiskFull, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: %w: let uid %d write there: %w", tried, err, os.Getuid(), ErrUnusable)
 	}
-	return err
+	return fmt.Errorf("%s: %w", tried, err)
 }

@@ -158,7 +158,7 @@ func (x *index) add(r *Record, at span) {
 	}
 	e := &entry{
 		seq: r.Seq, id: r.ID, hash: r.Hash, delivery: r.Delivery,
-		lane: unique.Make(r.Lane), size: int32(len(r.Body)), //nolint:gosec // MaxLine bounds it
+		lane: unique.Make(r.Lane), size: int32(len(r.Body)),
 	}
 	e.setBody(at)
 	x.list = slices.Insert(x.list, i, e)
@@ -352,4 +352,4 @@ func (x *index) forgetCall(c *call) {
 	}
 }
 
-func clamp(n int) uint16 { return uint16(min(max(n, 0), math.MaxUint16)) } //nolint:gosec // bounded
+func clamp(n int) uint16 { return uint16(min(max(n, 0), math.MaxUint16)) }

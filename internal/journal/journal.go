@@ -62,9 +62,9 @@ type Journal struct {
 // and every Write returns ErrDiskFull until there is.
 //
 // Errors: ErrSuperseded if there is a directory of an equal or higher term, or
-// another leader takes over at the same time; ErrUnusable; others from the
-// operating system. A term whose TakeOver failed cannot be tried again: it
-// takes a higher one.
+// another leader takes over at the same time; ErrUnusable; ErrDiskFull if there
+// is not even space for a directory, after which the same term may be tried
+// again; others from the operating system, after which only a higher one can.
 func TakeOver(dir string, term uint64, o Options) (*Journal, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -78,7 +78,8 @@ func TakeOver(dir string, term uint64, o Options) (*Journal, error) {
 		failed: make(chan struct{}), wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 		broken: true,
 	}
-	if err := claim(j.disk, dir, term, j.log); err != nil {
+	found, err := claim(j.disk, dir, term, j.log)
+	if err != nil {
 		return nil, err
 	}
 	read, err := load(j.disk, j.own, o.MaxDead, j.log)
@@ -86,6 +87,9 @@ func TakeOver(dir string, term uint64, o Options) (*Journal, error) {
 		return nil, j.explain(err)
 	}
 	j.index, j.files, j.keep = read.index, read.files, read.keep
+	if found && len(j.files) == 0 {
+		j.log.Warn().Str(keyPath, j.own).Msg("journal has lost its files or never had any: begins anew")
+	}
 	j.next.Store(j.index.next)
 	j.tellDropped()
 	switch err := j.renew(); {
@@ -104,7 +108,7 @@ func TakeOver(dir string, term uint64, o Options) (*Journal, error) {
 // so one goroutine reserves and writes. A number that is not written is a gap
 // and does no harm.
 func (j *Journal) Reserve(n int) (first uint64) {
-	return j.next.Add(uint64(n)) - uint64(n) //nolint:gosec // a count
+	return j.next.Add(uint64(n)) - uint64(n)
 }
 
 // Entries returns what is live, dead letters, and Done entries not yet

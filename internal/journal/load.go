@@ -53,7 +53,7 @@ func (r *reading) read(d disk, own string, log zerolog.Logger) error {
 	for _, n := range numbers {
 		f, err := d.open(filePath(own, n, logEnding), n)
 		if err != nil {
-			return fmt.Errorf("open journal: %w", err)
+			return wrap("open journal", err)
 		}
 		r.files = append(r.files, f)
 	}
@@ -69,7 +69,7 @@ func (r *reading) read(d disk, own string, log zerolog.Logger) error {
 		if i < first {
 			continue
 		}
-		if err := r.fold(i, log); err != nil {
+		if err := r.fold(i, i == first, log); err != nil {
 			return err
 		}
 	}
@@ -94,18 +94,19 @@ func wholeSnapshot(f *logFile) (bool, error) {
 }
 
 // fold brings the lines of a file into the index, also those after damage: what
-// can be read was written.
-func (r *reading) fold(i int, log zerolog.Logger) error {
+// can be read was written. Only the first file that is read must have a whole
+// snapshot.
+func (r *reading) fold(i int, first bool, log zerolog.Logger) error {
 	f := r.files[i]
 	log = log.With().Str(keyPath, f.path).Logger()
 	var (
-		lines          = newLineReader(io.NewSectionReader(f, 0, math.MaxInt64))
-		damaged, tail  int   // bad lines before a good one, and after the last good one
-		bytes          int64 // of bad lines
-		unknown        = map[Kind]int{}
-		complete, last bool
+		lines         = newLineReader(io.NewSectionReader(f, 0, math.MaxInt64))
+		damaged, tail int   // bad lines before a good one, and after the last good one
+		bytes         int64 // of bad lines
+		unknown       = map[Kind]int{}
+		complete      = !first
 	)
-	for !last {
+	for {
 		off, length, object, err := lines.next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -125,7 +126,7 @@ func (r *reading) fold(i int, log zerolog.Logger) error {
 		}
 		damaged, tail = damaged+tail, 0
 		complete = complete || record.Kind == kindComplete
-		if !r.index.fold(&record, span{uint8(i), off, int32(length)}) { //nolint:gosec // both bounded above
+		if !r.index.fold(&record, span{uint8(i), off, int32(length)}) {
 			unknown[record.Kind]++
 		}
 	}
@@ -138,7 +139,7 @@ func (r *reading) fold(i int, log zerolog.Logger) error {
 func (r *reading) report(f *logFile, log zerolog.Logger, damaged, tail int, bytes int64, unknown map[Kind]int, complete bool) {
 	if damaged > 0 {
 		// Seqs may have been used in what is lost; no line is shorter than a byte.
-		r.index.next += uint64(bytes) //nolint:gosec // not negative
+		r.index.next += uint64(bytes)
 		log.Warn().Int("lines", damaged+tail).Int64("bytes", bytes).Int("orphans", r.index.orphans).
 			Msg("journal is damaged: lost what these lines said, kept the rest")
 	} else if tail > 0 {
@@ -149,7 +150,7 @@ func (r *reading) report(f *logFile, log zerolog.Logger, damaged, tail int, byte
 			Msg("journal has records of a kind that this version does not know: left out")
 	}
 	if !complete {
-		log.Warn().Msg("journal file has no complete snapshot: took what can be read")
+		log.Warn().Msg("journal has no complete snapshot: takes what can be read")
 	}
 	if damaged > 0 || len(unknown) > 0 {
 		r.keep = append(r.keep, f.number)

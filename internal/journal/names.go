@@ -2,7 +2,6 @@ package journal
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,7 +38,7 @@ func checkDir(path string) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("open journal: %w", err)
+		return false, wrap("open journal", err)
 	case !info.IsDir():
 		return false, unusable(path, "is not a directory", "move it away")
 	}
@@ -54,7 +53,7 @@ func listTerms(dir string) ([]uint64, error) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("list journals: %w", err)
+		return nil, wrap("list journals", err)
 	}
 	var terms []uint64
 	for _, e := range entries {
@@ -76,7 +75,7 @@ func listTerms(dir string) ([]uint64, error) {
 func listFiles(own, ending string) ([]uint64, error) {
 	entries, err := os.ReadDir(own)
 	if err != nil {
-		return nil, fmt.Errorf("list journal files: %w", err)
+		return nil, wrap("list journal files", err)
 	}
 	var numbers []uint64
 	for _, e := range entries {

@@ -40,7 +40,8 @@ const (
 	// KindDead makes an entry that is not Done a dead letter: Seq, Reason.
 	KindDead Kind = "dead"
 	// KindCall is the intent of a call: Request, Seq (0: of no entry), Lane, By,
-	// Hash. For a call that is there without a result it changes By alone.
+	// Hash. For a call that is there without a result it changes By alone. A
+	// call stays until KindForget, or goes with its entry (see KindConfirmed).
 	KindCall Kind = "call"
 	// KindResult is the result of a call: Request, Body.
 	KindResult Kind = "result"
@@ -49,7 +50,8 @@ const (
 	// KindConfirmed says that Telegram answered a poll that had this offset:
 	// Offset, Empty (the answer held nothing). Done entries with an ID below
 	// it, or all Done ones if Empty, are forgotten, with the calls of theirs
-	// that have a result.
+	// that have a result. Dead letters that it covers lose such calls too, and
+	// are no longer what Seen looks for.
 	KindConfirmed Kind = "confirmed"
 )
 
@@ -67,7 +69,7 @@ const version = 1
 // A Record is one line of the journal. Kind says which fields count; the
 // others are left zero. Delivery, Lane, Member, By and Request must be UTF-8;
 // in Name and Reason what is not is replaced. Body is any bytes, kept as they
-// are; no length and nil are the same.
+// are; no length and nil are the same. Attempt and Part count up to 65,535.
 type Record struct {
 	Kind     Kind   `json:"kind"`
 	Seq      uint64 `json:"seq,omitempty"`

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 )
 
@@ -30,7 +29,7 @@ func (j *Journal) renew() error {
 	if err != nil {
 		_ = f.Close()
 		_ = j.disk.remove(f.path)
-		err = fmt.Errorf("write snapshot: %w", classify(err))
+		err = wrap("write snapshot", err)
 		if s.unreadable {
 			return j.fail(err)
 		}
@@ -60,7 +59,7 @@ func (j *Journal) ensureOwn() error {
 	}
 	j.log.Warn().Str(keyPath, j.own).Msg("journal directory is gone: makes it again")
 	if err := j.disk.mkdirAll(j.own); err != nil {
-		return fmt.Errorf("make journal directory: %w", classify(err))
+		return wrap("make journal directory", err)
 	}
 	if err := j.superseded(); err != nil {
 		_ = j.disk.remove(j.own) // empty: nothing was written
@@ -139,7 +138,7 @@ func (j *Journal) removeOlder(number uint64) {
 		case n >= number:
 		case slices.Contains(j.keep, n):
 			aside := filePath(j.own, n, keptEnding)
-			if err := os.Rename(path, aside); err == nil {
+			if err := j.disk.rename(path, aside); err == nil {
 				j.log.Warn().Str(keyPath, aside).Msg("put aside the journal file with lines that could not be understood")
 			}
 		default:

@@ -64,7 +64,7 @@ func (it *item) encode() error {
 			return fmt.Errorf("%s record of %d bytes, the limit is %d: %w", r.Kind, len(object), MaxLine, ErrInvalid)
 		}
 		it.lines = appendLine(it.lines, object)
-		it.lengths = append(it.lengths, int32(len(object)+prefix+1)) //nolint:gosec // MaxLine bounds it
+		it.lengths = append(it.lengths, int32(len(object)+prefix+1))
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func (j *Journal) write(lines []byte) error {
 	f := j.files[len(j.files)-1]
 	if _, err := f.Write(lines); err != nil {
 		j.broken = true
-		return fmt.Errorf("write journal: %w", classify(err))
+		return wrap("write journal", err)
 	}
 	j.dirty = true
 	return nil
@@ -253,7 +253,7 @@ func (j *Journal) write(lines []byte) error {
 // fold brings written items into the index.
 func (j *Journal) fold(items []*item) {
 	j.mu.Lock()
-	file := uint8(len(j.files) - 1) //nolint:gosec // bounded by load
+	file := uint8(len(j.files) - 1)
 	for _, it := range items {
 		for i := range it.records {
 			j.index.fold(&it.records[i], span{file, j.end, it.lengths[i]})
@@ -275,10 +275,11 @@ func (j *Journal) tellDropped() {
 // flush brings to disk what was written. If that fails nobody can know what is
 // there (fsync(2)), so the term ends.
 func (j *Journal) flush() error {
-	if err := j.Err(); err != nil || !j.dirty {
+	dirty := j.dirty
+	j.dirty = false
+	if err := j.Err(); err != nil || !dirty {
 		return err
 	}
-	j.dirty = false
 	if err := j.files[len(j.files)-1].Sync(); err != nil {
 		return j.fail(fmt.Errorf("bring journal to disk: %w", err))
 	}
