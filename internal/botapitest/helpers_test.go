@@ -75,6 +75,6 @@ func form(pairs ...string) string {
 func wantEqual(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got != want {
-		t.Errorf("%s:\n got %s\nwant %s", what, got, want)
+		t.Errorf("%s:\n got %.1500s\nwant %.1500s", what, got, want)
 	}
 }

@@ -14,12 +14,11 @@ import (
 )
 
 const (
-	conflict      = `409 {"ok":false,"error_code":409,"description":"Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"}`
-	empty         = `200 {"ok":true,"result":[]}`
-	hookActive    = `409 {"ok":false,"error_code":409,"description":"Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"}`
-	hookConflict  = `409 {"ok":false,"error_code":409,"description":"Conflict: terminated by setWebhook request"}`
-	fiveOfThem    = "100 101 102 103 104"
-	pollWithinGap = 400 * time.Millisecond
+	conflict     = `409 {"ok":false,"error_code":409,"description":"Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"}`
+	empty        = `200 {"ok":true,"result":[]}`
+	hookActive   = `409 {"ok":false,"error_code":409,"description":"Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"}`
+	hookConflict = `409 {"ok":false,"error_code":409,"description":"Conflict: terminated by setWebhook request"}`
+	fiveOfThem   = "100 101 102 103 104"
 )
 
 // ids are the update ids of an answer to getUpdates.
@@ -124,7 +123,7 @@ func TestSameOffsetWithinHalfASecond(t *testing.T) {
 		s := newServer(t, botapitest.Options{NoLimits: true})
 		say(t, s, "a", "b", "c")
 		wantEqual(t, "first", ids(t, post(s, "getUpdates", "offset=101")), "101 102")
-		time.Sleep(pollWithinGap)
+		time.Sleep(400 * time.Millisecond)
 		wantEqual(t, "again", ids(t, post(s, "getUpdates", "offset=101")), "101")
 		time.Sleep(501 * time.Millisecond)
 		wantEqual(t, "later", ids(t, post(s, "getUpdates", "offset=101")), "101 102")
