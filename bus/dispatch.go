@@ -28,7 +28,7 @@ type DispatchOptions struct {
 	Attempts       int           // after so many the delivery becomes a dead letter
 	RedeliverAfter time.Duration // patience with a member that hangs or does not join
 	HoldFor        time.Duration // how long a lane waits for its live member to join
-	RetryAfter     time.Duration // wait after the first failed attempt; doubles with each
+	RetryAfter     time.Duration // wait after the first failed attempt; doubles with each, up to 64 times
 	MaxReplying    int           // no assignment while so many replies are unsent
 }
 
@@ -96,10 +96,12 @@ type delivery struct {
 	notBefore Now    // queued: wait after a failure
 }
 
-// lane is a queue of which at most the head is under way.
+// lane is a queue of which at most one is under way: the head, unless a journal
+// says otherwise.
 type lane struct {
 	key    string
 	queue  []*delivery
+	busy   int    // deliveries of it that are assigned or replying
 	listed bool   // in ready or held
 	last   string // instance that had the last delivery, for counting lanes
 }
@@ -135,6 +137,7 @@ type Dispatcher struct {
 	ready      []*lane // head queued, may go at once
 	held       []*lane // head queued, waits for a member or an instant
 	replies    int     // deliveries in phase replying
+	stopped    bool    // nothing is assigned any more
 	out        []Action
 	wake       Now // earliest instant at which Tick has something to do; 0: none
 }
@@ -182,13 +185,11 @@ func (d *Dispatcher) Restore(now Now, items []Restored) {
 	for _, r := range items {
 		v := d.enqueue(r.Item)
 		switch {
+		case v == nil:
 		case r.Replying:
 			d.reply(v, r.Dead)
 		case r.Member != "":
-			m := d.know(now, r.Member)
-			v.phase, v.member = assigned, r.Member
-			m.inFlight[v.ID] = v
-			v.lane.last = r.Member
+			d.give(d.know(now, r.Member), v)
 		}
 	}
 	for _, l := range d.lanes {
@@ -199,14 +200,19 @@ func (d *Dispatcher) Restore(now Now, items []Restored) {
 	d.pump(now)
 }
 
-// Add takes in new deliveries, in the order of Seq.
+// Add takes in new deliveries, in the order of Seq. One whose id is pending
+// already is left out.
 func (d *Dispatcher) Add(now Now, items []Item) {
 	for _, it := range items {
-		it.Attempt = max(it.Attempt, 1)
-		d.list(d.enqueue(it).lane)
+		if v := d.enqueue(it); v != nil {
+			d.list(v.lane)
+		}
 	}
 	d.pump(now)
 }
+
+// Stop ends assignments for the rest of the term. Everything else goes on.
+func (d *Dispatcher) Stop() { d.stopped = true }
 
 // A Joining is what a member says of itself when it joins.
 type Joining struct {
@@ -225,19 +231,19 @@ type Joining struct {
 func (d *Dispatcher) Join(now Now, j Joining) (superseded []Held, verdicts []Verdict) {
 	m := d.know(now, j.Instance)
 	m.name, m.slots, m.joined, m.leaving, m.hung = j.Name, j.Slots, true, j.Leaving, false
-	named := map[string]bool{}
+	m.holdUntil = 0
+	named := map[Held]bool{}
 	for _, h := range j.InHand {
-		named[h.Delivery] = true
+		named[h] = true
 		if !d.adopt(m, h) {
 			superseded = append(superseded, h)
 		}
 	}
 	for _, a := range j.Finished {
 		verdicts = append(verdicts, d.ack(now, j.Instance, a))
-		named[a.Delivery] = true
 	}
 	for _, v := range m.sorted() {
-		if !named[v.ID] {
+		if !named[Held{Delivery: v.ID, Attempt: v.Attempt}] {
 			d.takeBack(now, v, v.Attempt, 0)
 		}
 	}
@@ -256,7 +262,7 @@ func (d *Dispatcher) adopt(m *member, h Held) bool {
 	case v.phase == assigned:
 		return v.member == m.instance
 	}
-	if v.lane.queue[0] != v {
+	if v.lane.busy > 0 || v.lane.queue[0] != v {
 		return false
 	}
 	d.give(m, v)
@@ -271,8 +277,10 @@ func (d *Dispatcher) StreamEnded(now Now, instance string) {
 		return
 	}
 	m.joined = false
-	m.away = now
-	d.wakeAt(now + d.o.RedeliverAfter)
+	if !m.hung { // else the patience with it began before
+		m.away = now
+	}
+	d.wakeAt(m.away + d.o.RedeliverAfter)
 	if !m.leaving && !m.hung {
 		m.holdUntil = now + d.o.HoldFor
 		d.wakeAt(m.holdUntil)
@@ -324,9 +332,13 @@ func (d *Dispatcher) Awake(now Now, instance string) {
 	d.pump(now)
 }
 
-// Ack takes an acknowledgement.
+// Ack takes an acknowledgement. A member that gives a delivery back unfinished
+// is about to stop: it gets nothing new before it joins again.
 func (d *Dispatcher) Ack(now Now, instance string, a Ack) Verdict {
 	verdict := d.ack(now, instance, a)
+	if m := d.members[instance]; m != nil && a.Outcome.Status == Returned {
+		m.leaving = true
+	}
 	d.pump(now)
 	return verdict
 }
@@ -360,8 +372,15 @@ func (d *Dispatcher) failed(now Now, v *delivery, o Outcome) {
 		d.finish(v, Outcome{Status: o.Status}, reason)
 		return
 	}
-	wait := d.o.RetryAfter << (v.Attempt - 1)
-	d.takeBack(now, v, v.Attempt+1, now+wait)
+	d.takeBack(now, v, v.Attempt+1, d.retryAt(now, v.Attempt))
+}
+
+// retryAt returns when a delivery may be tried again after that attempt failed.
+// Instants are rounded up, so that one tick serves many lanes.
+func (d *Dispatcher) retryAt(now Now, attempt int) Now {
+	wait := d.o.RetryAfter << min(attempt-1, 6)
+	grain := max(d.o.RetryAfter/16, 1)
+	return (now + wait + grain - 1) / grain * grain
 }
 
 // ReplyDone says that the reply of a delivery was sent, or given up.
@@ -371,6 +390,7 @@ func (d *Dispatcher) ReplyDone(now Now, id string) {
 		return
 	}
 	d.replies--
+	v.lane.busy--
 	d.remove(v)
 	d.pump(now)
 }

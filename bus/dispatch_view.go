@@ -55,3 +55,13 @@ func (d *Dispatcher) Counts() (members map[string]MemberCount, pending int) {
 	}
 	return members, len(d.deliveries)
 }
+
+// Idle reports whether no delivery is with a member and no reply under way.
+func (d *Dispatcher) Idle() bool {
+	for _, m := range d.members {
+		if len(m.inFlight) > 0 {
+			return false
+		}
+	}
+	return d.replies == 0
+}

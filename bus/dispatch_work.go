@@ -65,15 +65,15 @@ func (d *Dispatcher) takeBack(now Now, v *delivery, attempt int, notBefore Now) 
 
 // detach takes a delivery out of its member's hand.
 func (d *Dispatcher) detach(v *delivery) {
-	if m := d.members[v.member]; m != nil {
-		delete(m.inFlight, v.ID)
-	}
+	delete(d.members[v.member].inFlight, v.ID)
 	v.member = ""
+	v.lane.busy--
 }
 
 // give puts a delivery into a member's hand.
 func (d *Dispatcher) give(m *member, v *delivery) {
 	v.phase, v.member, v.lane.last = assigned, m.instance, m.instance
+	v.lane.busy++
 	m.inFlight[v.ID] = v
 }
 
@@ -91,12 +91,17 @@ func (d *Dispatcher) finish(v *delivery, o Outcome, dead string) {
 // reply lets the reply of a delivery be sent.
 func (d *Dispatcher) reply(v *delivery, dead string) {
 	v.phase = replying
+	v.lane.busy++
 	d.replies++
 	d.act(Action{Kind: Reply, Item: v.Item, Dead: dead})
 }
 
-// enqueue puts a delivery at the end of its lane.
+// enqueue puts a delivery at the end of its lane, unless its id is there.
 func (d *Dispatcher) enqueue(it Item) *delivery {
+	if d.deliveries[it.ID] != nil {
+		return nil
+	}
+	it.Attempt = max(it.Attempt, 1)
 	l := d.lanes[it.Lane]
 	if l == nil {
 		l = &lane{key: it.Lane}
@@ -109,12 +114,17 @@ func (d *Dispatcher) enqueue(it Item) *delivery {
 	return v
 }
 
-// remove takes a finished delivery, the head of its lane, out of it.
+// remove takes a finished delivery out of its lane, of which it is the head
+// unless a journal says otherwise.
 func (d *Dispatcher) remove(v *delivery) {
 	l := v.lane
 	delete(d.deliveries, v.ID)
-	l.queue[0] = nil
-	l.queue = l.queue[1:]
+	if i := slices.Index(l.queue, v); i > 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+	} else {
+		l.queue[0] = nil
+		l.queue = l.queue[1:]
+	}
 	if len(l.queue) == 0 {
 		delete(d.lanes, l.key)
 		return
@@ -124,7 +134,7 @@ func (d *Dispatcher) remove(v *delivery) {
 
 // list puts a lane into ready if its head waits to be assigned.
 func (d *Dispatcher) list(l *lane) {
-	if !l.listed && l.queue[0].phase == queued {
+	if !l.listed && l.busy == 0 {
 		l.listed = true
 		d.ready = append(d.ready, l)
 	}
@@ -138,6 +148,9 @@ func (d *Dispatcher) readyAll() {
 
 // pump assigns the heads of ready lanes while members have room.
 func (d *Dispatcher) pump(now Now) {
+	if d.stopped {
+		return
+	}
 	room := 0
 	for _, m := range d.members {
 		if d.eligible(m) {
@@ -148,7 +161,7 @@ func (d *Dispatcher) pump(now Now) {
 		l := d.ready[0]
 		d.ready[0] = nil
 		d.ready = d.ready[1:]
-		if l.queue[0].phase != queued { // adopted meanwhile
+		if l.busy > 0 || len(l.queue) == 0 { // adopted meanwhile, or finished too
 			l.listed = false
 			continue
 		}
@@ -174,7 +187,7 @@ func (d *Dispatcher) choose(now Now, l *lane) (*member, Now) {
 	var best *member
 	var bestScore score
 	for _, m := range d.members {
-		waits := !m.joined && !m.hung && m.holdUntil > now
+		waits := !m.joined && !m.hung && !m.leaving && m.holdUntil > now
 		if !d.eligible(m) || !waits && m.free() <= 0 {
 			continue
 		}

@@ -502,3 +502,23 @@ func (h *Hub) handover(to string) error {
 	h.o.Handover(choice)
 	return nil
 }
+
+// HasHeirs reports whether a member is joined that may take over.
+func (h *Hub) HasHeirs() bool {
+	has := false
+	_ = h.do(func(*Dispatcher, Now) { has = len(h.heirs()) > 0 })
+	return has
+}
+
+// Idle reports whether no delivery is with a member and no reply under way.
+func (h *Hub) Idle() bool {
+	idle := true
+	_ = h.do(func(d *Dispatcher, _ Now) { idle = d.Idle() })
+	return idle
+}
+
+// Counts returns what each member has, and how many deliveries are pending.
+func (h *Hub) Counts() (members map[string]MemberCount, pending int) {
+	_ = h.do(func(d *Dispatcher, _ Now) { members, pending = d.Counts() })
+	return members, pending
+}

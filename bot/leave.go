@@ -1,0 +1,137 @@
+package bot
+
+import (
+	"context"
+	"time"
+
+	"tgbridge/bus"
+	"tgbridge/lock"
+)
+
+// abdicate ends a leadership because the member stops. With others there the
+// lease is given up at once, and what is in hand is ended as a member of the
+// successor's. With nobody there the member keeps the lease, without polling, to
+// take in the outcomes of its own work.
+func (r *role) abdicate(t *term) {
+	deadline := time.Now().Add(stopWithin)
+	ctx, cancel := context.WithDeadline(r.life, deadline)
+	defer cancel()
+	r.setRole(lock.RoleLeaving, t.number)
+	if !t.hub.HasHeirs() {
+		if err := r.b.poller.Suspend(ctx); err != nil {
+			r.b.log.Warn().Err(err).Msg("polling not suspended in time")
+		}
+		r.drain(ctx, deadline, t.hub.Idle)
+	}
+	if _, err := r.b.poller.Stop(ctx); err != nil {
+		r.b.log.Warn().Err(err).Msg("lease not released")
+	}
+	t.hub.Bye("")
+	t.close()
+	r.setRole(lock.RoleLeaving, 0)
+	r.until = deadline
+}
+
+func (r *role) setRole(role lock.Role, number uint64) {
+	if err := r.b.member.SetRole(role, number); err != nil {
+		r.b.log.Warn().Err(err).Msg("role not written")
+	}
+}
+
+// drain waits until nothing is in hand and idle says so too; halfway to the
+// deadline it cancels the handlers.
+func (r *role) drain(ctx context.Context, deadline time.Time, idle func() bool) {
+	cancelAt := time.NewTimer(time.Until(deadline) - (stopWithin - cancelWithin))
+	defer cancelAt.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if r.nothingInHand() && idle() {
+			return
+		}
+		select {
+		case <-r.b.worker.Changed():
+		case <-tick.C:
+		case <-cancelAt.C:
+			r.b.worker.CancelAll(bus.ErrStopping)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *role) nothingInHand() bool {
+	running, unconfirmed := r.b.worker.InHand()
+	calls, _ := r.b.calls.States()
+	return running == 0 && unconfirmed == 0 && len(calls) == 0
+}
+
+// How long a member with nothing in hand takes to tell the leader that it goes.
+const goodbyeWithin = time.Second
+
+// leave ends the member: it joins whoever leads as one that only ends what it
+// has in hand, so that the leader knows at once what was never begun, and goes
+// when that is done or its time is over.
+func (r *role) leave() error {
+	deadline := r.until
+	if deadline.IsZero() {
+		deadline = time.Now().Add(stopWithin)
+	}
+	r.b.worker.Leave()
+	r.setRole(lock.RoleLeaving, 0)
+	ctx, cancel := context.WithDeadline(r.life, deadline)
+	defer cancel()
+	told := make(chan struct{})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		r.sayGoodbye(ctx, told)
+	}()
+	if r.nothingInHand() {
+		select {
+		case <-told:
+		case <-time.After(goodbyeWithin):
+		}
+	}
+	r.drain(ctx, deadline, func() bool { return true })
+	r.b.worker.CancelAll(bus.ErrStopping)
+	cancel()
+	<-gone
+	return nil
+}
+
+// sayGoodbye joins leaders as a leaving member until ctx ends. Told is closed
+// at the first welcome, or when nobody is there to be told.
+func (r *role) sayGoodbye(ctx context.Context, told chan struct{}) {
+	first := true
+	tell := func() {
+		if first {
+			first = false
+			close(told)
+		}
+	}
+	defer tell()
+	for ctx.Err() == nil {
+		state, e, err := r.b.lease.State()
+		if err == nil && state == lock.ActiveElsewhere {
+			_ = r.b.followUntilLost(ctx, e, func(bus.Message) { tell() })
+		} else if !r.othersPresent() {
+			tell()
+		}
+		pause(ctx, 5*time.Millisecond)
+	}
+}
+
+// othersPresent reports whether another member lives that may lead.
+func (r *role) othersPresent() bool {
+	readings, err := r.b.observer.Members()
+	if err != nil {
+		return false
+	}
+	for _, p := range r.b.present(readings) {
+		if p.Instance != r.self {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,101 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"tgbridge/bus"
+	"tgbridge/internal/telegram"
+)
+
+// storedReply is what a delivery's outcome leaves to be sent.
+type storedReply struct {
+	Text string `json:"text,omitempty"`
+	Dead string `json:"dead,omitempty"` // reason, if the delivery ends as a dead letter
+}
+
+func encodeReply(r storedReply) json.RawMessage {
+	raw, _ := json.Marshal(r) // strings always encode
+	return raw
+}
+
+// deadNotice is the one line that a user gets about a dead letter.
+const deadNotice = "Sorry, this message could not be handled."
+
+// sendReply sends what is left of a delivery's reply, part by part: a part is a
+// call whose id is the delivery's and its number, so that no part is sent again
+// whose result is known, here or by the journal. It returns nil when the
+// delivery is finished and that is recorded.
+func (t *term) sendReply(ctx context.Context, it bus.Item) error {
+	body, err := t.journal.Body(it.Seq)
+	if err != nil {
+		return err
+	}
+	raw, err := t.journal.Reply(it.Seq)
+	if err != nil {
+		return err
+	}
+	var reply storedReply
+	if err := json.Unmarshal(raw, &reply); err != nil {
+		return fmt.Errorf("decode stored reply: %w", err)
+	}
+	facts, _ := telegram.Inspect(body) // what cannot be read has no chat
+	reason := reply.Dead
+	if facts.ChatID == 0 {
+		if reason == "" && reply.Text != "" {
+			reason = "reply to an update without a chat"
+		}
+	} else if refused, err := t.sendParts(ctx, it, facts, reply.Text); err != nil {
+		return err
+	} else if refused != "" && reason == "" {
+		reason = refused
+	}
+	return t.finish(it, reason)
+}
+
+// sendParts sends the parts in order. Refused says why Telegram does not take
+// them; an unknown outcome is told and passed over, as a repetition might send
+// a part twice (G7).
+func (t *term) sendParts(ctx context.Context, it bus.Item, facts telegram.Facts, text string) (refused string, err error) {
+	for i, part := range telegram.Split(text, telegram.MaxText) {
+		result, err := t.b.calls.Do(ctx, bus.Call{
+			Request: it.ID + "#" + strconv.Itoa(i+1), Method: "sendMessage", ContentType: "application/json",
+			Body: sendMessageBody(facts, part), Seq: it.Seq, Lane: it.Lane, Again: true,
+		})
+		if err != nil {
+			return "", err
+		}
+		if result.Status != http.StatusOK {
+			t.b.log.Warn().Str("delivery", it.ID).Int("part", i+1).Msg("a part of a reply may not have arrived")
+			continue
+		}
+		var callErr *CallError
+		if _, err := DecodeAnswer("sendMessage", result.Body); errors.As(err, &callErr) {
+			t.b.log.Warn().Err(err).Str("delivery", it.ID).Msg("Telegram does not take the reply")
+			return callErr.Error(), nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// sendMessageBody addresses a text to where the update came from.
+func sendMessageBody(f telegram.Facts, text string) []byte {
+	params := map[string]any{"chat_id": f.ChatID, "text": text}
+	if f.ThreadID != 0 {
+		params["message_thread_id"] = f.ThreadID
+	}
+	if f.DirectTopicID != 0 {
+		params["direct_messages_topic_id"] = f.DirectTopicID
+	}
+	if f.BusinessConnection != "" {
+		params["business_connection_id"] = f.BusinessConnection
+	}
+	body, _ := json.Marshal(params) // strings and numbers always encode
+	return body
+}

@@ -1,0 +1,337 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"tgbridge/bus"
+	"tgbridge/internal/journal"
+	"tgbridge/lock"
+	"tgbridge/polling"
+)
+
+// role is the loop that leads or follows: the one goroutine that changes what
+// the member is.
+type role struct {
+	b    *Bridge
+	ctx  context.Context // ends when the member shall stop
+	life context.Context // ends when the member is gone
+	situation
+	warned time.Time
+	until  time.Time // when the member must be gone; zero: it was not told to stop
+}
+
+// play leads and follows until ctx ends, then stops.
+func (b *Bridge) play(ctx, life context.Context) error {
+	r := &role{b: b, ctx: ctx, life: life, situation: situation{self: b.member.Instance()}}
+	for ctx.Err() == nil {
+		if err := r.turn(); err != nil {
+			return err
+		}
+	}
+	return r.leave()
+}
+
+// turn does one thing: join whoever leads, or try to lead.
+func (r *role) turn() error {
+	state, present, err := r.b.lease.State()
+	if err != nil {
+		return r.badRegistry(err)
+	}
+	r.present, r.judged = present, state
+	p := decide(r.situation)
+	if p.delay > 0 && !r.wait(p) {
+		return nil
+	}
+	if p.join {
+		return r.follow(r.present)
+	}
+	return r.lead(p)
+}
+
+// wait lets the plan's delay pass; it returns false if the situation is another
+// meanwhile: the lease changed, or the member shall stop.
+func (r *role) wait(p plan) bool {
+	delay := time.NewTimer(p.delay)
+	defer delay.Stop()
+	if !p.watch {
+		select {
+		case <-delay.C:
+			return true
+		case <-r.ctx.Done():
+			return false
+		}
+	}
+	// Nothing wakes a process when a file changes on every system that this
+	// runs on; a read each millisecond for as long as an election takes is
+	// cheap and late by no more than that.
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return false
+		case <-delay.C:
+			r.heir, r.ended = "", leaderLeft // patience is over
+			return true
+		case <-tick.C:
+			if e, err := r.b.lease.Current(); err == nil && e.Held() && !e.SameOwner(r.present) {
+				return false
+			}
+		}
+	}
+}
+
+// lead tries to lead; if it succeeds it returns when the leadership is over.
+func (r *role) lead(p plan) error {
+	result, err := r.b.poller.Start(r.ctx, polling.StartRequest{Mode: p.mode, Expected: p.expected})
+	switch {
+	case r.ctx.Err() != nil:
+		r.endTerm("")
+		return nil
+	case err != nil:
+		r.endTerm("")
+		if lock.IsUnusable(err) {
+			return fmt.Errorf("%w: %w", ErrState, err)
+		}
+		r.b.log.Warn().Err(err).Dur("delay", time.Second).Msg("cannot lead; trying again")
+		r.pause(time.Second)
+		return nil
+	case result.Outcome == polling.Leading:
+		return r.reign(result.Lease.Term)
+	default:
+		// Another leads, or did for a moment: look again.
+		r.endTerm("")
+		r.lost, r.ended = lock.Entry{}, streamLost
+		return nil
+	}
+}
+
+// reign leads until the leadership ends, and tells why the member cannot go on,
+// if so.
+func (r *role) reign(number uint64) error {
+	t := r.b.term.Load()
+	r.b.log.Info().Uint64("term", number).Msg("leading")
+	own, stopOwn := context.WithCancel(r.life)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.followSelf(own, number)
+	}()
+	defer func() {
+		stopOwn()
+		<-ended
+	}()
+	r.situation = situation{self: r.self, ended: ledBefore, lost: lock.Entry{}}
+	select {
+	case <-r.ctx.Done():
+		r.abdicate(t)
+		return nil
+	case choice := <-t.handover:
+		r.b.log.Info().Str("heir", choice.Name).Msg("handing over")
+		_, err := r.b.poller.Stop(r.life)
+		r.heir = choice.Instance
+		r.endTerm(choice.Instance)
+		return r.goOn(err)
+	case err := <-t.failed:
+		r.b.log.Warn().Err(err).Msg("stepping down")
+		_, stopErr := r.b.poller.Stop(r.life)
+		r.endTerm("")
+		if errors.Is(err, journal.ErrUnusable) {
+			return fmt.Errorf("%w: %w", ErrState, err)
+		}
+		r.situation = situation{self: r.self}
+		r.pause(100 * time.Millisecond)
+		return r.goOn(stopErr)
+	case <-r.b.poller.Done():
+		cause := r.b.poller.Cause()
+		r.endTerm("")
+		r.ended = leaseMoved
+		switch {
+		case errors.Is(cause, polling.ErrWebhookSet), errors.Is(cause, polling.ErrTokenRefused):
+			return cause
+		}
+		r.b.log.Warn().Err(cause).Uint64("term", number).Msg("leadership ended")
+		return nil
+	}
+}
+
+// goOn tells of a step-down that left something behind; the member goes on.
+func (r *role) goOn(err error) error {
+	if err != nil {
+		r.b.log.Warn().Err(err).Msg("step-down not complete")
+	}
+	return nil
+}
+
+// endTerm says goodbye to the members and ends the term, if there is one.
+func (r *role) endTerm(heir string) {
+	if t := r.b.term.Load(); t != nil {
+		t.hub.Bye(heir)
+		t.close()
+	}
+	if err := r.b.member.SetRole(lock.RoleFollower, 0); err != nil {
+		r.b.log.Warn().Err(err).Msg("role not written")
+	}
+}
+
+// followSelf joins the member to its own hub for as long as it leads.
+func (r *role) followSelf(ctx context.Context, number uint64) {
+	for ctx.Err() == nil {
+		e, err := r.b.lease.Current()
+		if err == nil && e.Epoch == number {
+			err = r.b.worker.Follow(ctx, r.b.target(e), func(bus.Message) {})
+		}
+		if ctx.Err() == nil {
+			r.b.log.Debug().Err(err).Msg("own stream ended")
+			pause(ctx, 20*time.Millisecond)
+		}
+	}
+}
+
+// target returns where the holder of a lease is joined.
+func (b *Bridge) target(e lock.Entry) bus.Target {
+	path := e.BusSocketPath
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(b.dir, path)
+	}
+	return bus.Target{Socket: path, Secret: e.BusSecret, Term: e.Epoch}
+}
+
+// follow joins the holder of the lease and works for it until it is lost.
+func (r *role) follow(e lock.Entry) error {
+	r.b.member.NoteTerm(e.Epoch)
+	joined := false
+	err := r.b.followUntilLost(r.ctx, e, func(m bus.Message) {
+		joined = true
+		r.b.joinedLeader(e, m)
+	})
+	if r.ctx.Err() != nil {
+		return nil
+	}
+	if bus.IsRefused(err, bus.CodeSettings) {
+		return fmt.Errorf("%w: %w", ErrSettings, err)
+	}
+	if !joined {
+		r.fails++
+		r.complain(e, err)
+	} else {
+		r.fails = 0
+	}
+	r.lost = e
+	r.heirs = r.b.worker.Heirs()
+	r.ended, r.heir = endingOf(err)
+	if r.ended == streamLost && r.b.observer.DeadAfterEOF(r.ctx, e.InstanceID) {
+		r.ended = leaderDead
+	}
+	return nil
+}
+
+// complain tells once a minute that the leader cannot be joined. That is no
+// reason to take its place (S7).
+func (r *role) complain(e lock.Entry, err error) {
+	if r.fails < 20 || time.Since(r.warned) < time.Minute {
+		return
+	}
+	r.warned = time.Now()
+	r.b.log.Warn().Err(err).Str("leader", e.Name).Int("pid", e.PID).Msg("the leader cannot be joined; trying on")
+}
+
+// joinedLeader is told of each welcome.
+func (b *Bridge) joinedLeader(e lock.Entry, m bus.Message) {
+	if err := b.member.SetName(m.Name); err != nil {
+		b.log.Warn().Err(err).Msg("name not written")
+	}
+	if err := b.member.SetRole(lock.RoleFollower, m.Term); err != nil {
+		b.log.Warn().Err(err).Msg("role not written")
+	}
+	for _, n := range m.Notices {
+		b.log.Warn().Msg(n)
+	}
+	b.log.Info().Uint64("term", m.Term).Str("leader", e.Name).Str("name", m.Name).Msg("following")
+}
+
+// followUntilLost joins a leader, and watches its beat and the lease beside the
+// stream, which tells nothing of a leader that hangs.
+func (b *Bridge) followUntilLost(ctx context.Context, e lock.Entry, onJoin func(bus.Message)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		b.watchLeader(ctx, cancel, e)
+	}()
+	err := b.worker.Follow(ctx, b.target(e), onJoin)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	cancel(nil)
+	<-watched
+	return err
+}
+
+// watchLeader ends a Follow with the cause when the leader is dead or hung, or
+// when the lease is another's.
+func (b *Bridge) watchLeader(ctx context.Context, lost context.CancelCauseFunc, e lock.Entry) {
+	look := time.NewTicker(b.o.Heartbeat / 4)
+	defer look.Stop()
+	check := time.NewTicker(b.o.OwnershipCheck)
+	defer check.Stop()
+	var atLimit <-chan time.Time // when the beat will have stood for stale-after
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		case <-atLimit:
+		case <-check.C:
+			present, err := b.lease.Current()
+			switch {
+			case err != nil: // no answer
+			case !present.Held():
+				lost(&leaderLost{leaderLeft})
+				return
+			case !present.SameOwner(e):
+				lost(&leaderLost{leaseMoved})
+				return
+			}
+			continue
+		}
+		reading, err := b.observer.Look(e.InstanceID)
+		switch {
+		case err != nil: // no answer
+		case reading.Dead():
+			lost(&leaderLost{leaderDead})
+			return
+		case reading.Hung(b.o.StaleAfter):
+			lost(&leaderLost{leaderHung})
+			return
+		default:
+			if left := b.o.StaleAfter - reading.Unmoved; left < b.o.Heartbeat/4 {
+				atLimit = time.After(left)
+			}
+		}
+	}
+}
+
+// badRegistry tells of a registry that cannot be read: unusable ends the
+// member, anything else is tried again.
+func (r *role) badRegistry(err error) error {
+	if lock.IsUnusable(err) {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	r.b.log.Warn().Err(err).Dur("delay", time.Second).Msg("registry not read; trying again")
+	r.pause(time.Second)
+	return nil
+}
+
+func (r *role) pause(d time.Duration) { pause(r.ctx, d) }
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,120 @@
+package bot
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"tgbridge/bus"
+	"tgbridge/lock"
+)
+
+// Status is what a member says of the bridge; field names are those of
+// `status --json`.
+type Status struct {
+	BotID       int64          `json:"bot_id"`
+	Role        string         `json:"role"` // of the answering member; "none" when read from files
+	Term        uint64         `json:"term"`
+	Leader      *LeaderStatus  `json:"leader,omitempty"`
+	Members     []MemberStatus `json:"members"`
+	Pending     int            `json:"pending"`
+	DeadLetters int            `json:"dead_letters"`
+	Poll        PollStatus     `json:"poll"`
+	Denied      []DeniedSender `json:"denied,omitempty"` // the last ten, as the leader saw them
+}
+
+// LeaderStatus is who leads.
+type LeaderStatus struct {
+	Instance string     `json:"instance"`
+	Name     string     `json:"name"`
+	PID      int        `json:"pid"`
+	Host     string     `json:"host"`
+	Since    time.Time  `json:"since"`
+	LastPoll *time.Time `json:"last_poll,omitempty"` // when Telegram last answered a poll; absent when read from files
+}
+
+// MemberStatus is one member. Lanes and InFlight are known to the leader alone.
+type MemberStatus struct {
+	Instance string    `json:"instance"`
+	Name     string    `json:"name"`
+	PID      int       `json:"pid"`
+	Host     string    `json:"host"`
+	Role     string    `json:"role"`
+	Lanes    int       `json:"lanes"`
+	InFlight int       `json:"in_flight"`
+	LastSeen time.Time `json:"last_seen"`
+	Hung     bool      `json:"hung,omitempty"`
+}
+
+// PollStatus is how polling goes.
+type PollStatus struct {
+	State     string `json:"state"`
+	LastError string `json:"last_error,omitempty"`
+	Conflicts int    `json:"conflicts"`
+}
+
+// statusAnswer answers GET /v1/status.
+func (b *Bridge) statusAnswer(context.Context) any {
+	s, err := ReadStatus(b.dir, b.botID, b.observer, b.o.StaleAfter)
+	if err != nil {
+		return bus.ErrorAnswer{Error: err.Error(), Code: bus.CodeBusy}
+	}
+	s.Role = string(lock.RoleFollower)
+	t := b.term.Load()
+	if t == nil {
+		return s
+	}
+	s.Role = string(lock.RoleLeader)
+	p := b.poller.State()
+	s.Poll = PollStatus{State: p.State, LastError: p.LastError, Conflicts: p.Conflicts}
+	if s.Leader != nil && !p.LastPoll.IsZero() {
+		at := p.LastPoll
+		s.Leader.LastPoll = &at
+	}
+	counts, pending := t.hub.Counts()
+	for i := range s.Members {
+		c := counts[s.Members[i].Instance]
+		s.Members[i].Lanes, s.Members[i].InFlight = c.Lanes, c.InFlight
+	}
+	s.Pending = pending
+	if t.isReady() {
+		s.DeadLetters = len(t.journal.DeadLetters())
+	}
+	s.Denied = b.denied.recent()
+	return s
+}
+
+// ReadStatus reads from the files of a bot's directory alone who leads and who
+// is there. It never contends for the lock.
+func ReadStatus(dir string, botID int64, o *lock.Observer, staleAfter time.Duration) (Status, error) {
+	s := Status{BotID: botID, Role: "none", Members: []MemberStatus{}}
+	e, err := lock.ReadLease(dir, LeaseKey(botID))
+	if err != nil {
+		return s, err
+	}
+	s.Term = e.Epoch
+	readings, err := o.Members()
+	if err != nil {
+		return s, err
+	}
+	now := time.Now()
+	for _, r := range readings {
+		if r.Dead() || r.Torn || r.Info.Role == lock.RoleCommand {
+			continue
+		}
+		s.Members = append(s.Members, MemberStatus{
+			Instance: r.Info.Instance, Name: r.Info.Name, PID: r.Info.PID, Host: r.Info.Host,
+			Role: string(r.Info.Role), LastSeen: now.Add(-r.Unmoved), Hung: r.Hung(staleAfter),
+		})
+		if e.Held() && r.Info.Instance == e.InstanceID {
+			s.Leader = &LeaderStatus{
+				Instance: e.InstanceID, Name: r.Info.Name, PID: e.PID, Host: e.Host, Since: time.UnixMilli(e.AcquiredMs),
+			}
+		}
+	}
+	slices.SortFunc(s.Members, func(a, b MemberStatus) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Instance, b.Instance))
+	})
+	return s, nil
+}

@@ -1,0 +1,119 @@
+package bot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"tgbridge/bus"
+	"tgbridge/internal/journal"
+)
+
+// store is the journal as the hub and the calls see it.
+type store struct{ t *term }
+
+var (
+	_ bus.Store   = store{}
+	_ bus.CallLog = store{}
+)
+
+// Record writes the hub's decisions. While the disk is full it tries again:
+// what was decided is not undone.
+func (s store) Record(actions []bus.Action, durable bool, done func(error)) {
+	records := make([]journal.Record, 0, len(actions))
+	for _, a := range actions {
+		records = append(records, s.record(a))
+	}
+	s.write(records, durable, done)
+}
+
+func (s store) record(a bus.Action) journal.Record {
+	r := journal.Record{Seq: a.Item.Seq, Attempt: a.Item.Attempt}
+	switch a.Kind {
+	case bus.Assign, bus.Adopt:
+		r.Kind, r.Member, r.Name, r.Term = journal.KindAssign, a.Member, a.Name, s.t.number
+	case bus.TakeBack:
+		r.Kind = journal.KindRelease
+	default: // bus.Finish
+		r.Kind, r.Body = journal.KindOutcome, a.Outcome.Reply
+		if a.Dead != "" {
+			r.Body = encodeReply(storedReply{Text: deadNotice, Dead: a.Dead})
+		}
+	}
+	return r
+}
+
+// retryFull is how long a write waits while the disk is full.
+const retryFull = time.Second
+
+// write hands records to the journal, and again while the disk is full.
+func (s store) write(records []journal.Record, durable bool, done func(error)) {
+	s.t.journal.Write(records, durable, func(err error) {
+		if errors.Is(err, journal.ErrDiskFull) && s.t.ctx.Err() == nil {
+			time.AfterFunc(retryFull, func() { s.write(records, durable, done) })
+			return
+		}
+		s.t.madeRoom()
+		done(err)
+	})
+}
+
+// await writes records and waits for them.
+func (s store) await(durable bool, records ...journal.Record) error {
+	done := make(chan error, 1)
+	s.write(records, durable, func(err error) { done <- err })
+	select {
+	case err := <-done:
+		return err
+	case <-s.t.ctx.Done():
+		return bus.ErrHubClosed
+	}
+}
+
+// Body returns the bytes of a delivery.
+func (s store) Body(seq uint64) ([]byte, error) { return s.t.journal.Body(seq) }
+
+// Intend records that a call is about to be made.
+func (s store) Intend(r bus.CallRecord) error {
+	return s.await(false, journal.Record{
+		Kind: journal.KindCall, Request: r.Request, Seq: r.Seq, Lane: r.Lane, By: r.By, Hash: r.Hash,
+	})
+}
+
+// Conclude records the result of a call.
+func (s store) Conclude(request string, r bus.CallResult) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode result of a call: %w", err)
+	}
+	return s.await(false, journal.Record{Kind: journal.KindResult, Request: request, Body: body})
+}
+
+// Withdraw records that a call was not made after all.
+func (s store) Withdraw(request string) error {
+	return s.await(false, journal.Record{Kind: journal.KindForget, Request: request})
+}
+
+// Result returns the recorded result of a call.
+func (s store) Result(request string) (bus.CallResult, error) {
+	body, err := s.t.journal.Result(request)
+	if err != nil {
+		return bus.CallResult{}, err
+	}
+	var r bus.CallResult
+	if err := json.Unmarshal(body, &r); err != nil {
+		return bus.CallResult{}, fmt.Errorf("decode result of a call: %w", err)
+	}
+	return r, nil
+}
+
+// finish records that a delivery is done with, or a dead letter.
+func (t *term) finish(it bus.Item, dead string) error {
+	r := journal.Record{Kind: journal.KindDone, Seq: it.Seq}
+	if dead != "" {
+		r = journal.Record{Kind: journal.KindDead, Seq: it.Seq, Reason: dead}
+		t.b.log.Warn().Str("delivery", it.ID).Str("reason", dead).Msg("dead letter")
+	}
+	return store{t}.await(false, r)
+}

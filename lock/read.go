@@ -1,0 +1,22 @@
+package lock
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// ReadLease reads the lease of a key from the registry in dir, as Lock.Current
+// does, for callers that are no members: nothing is made, locked or contended
+// for.
+func ReadLease(dir, key string) (Entry, error) {
+	path := filepath.Join(dir, registryName)
+	r, err := readRegistry(path)
+	if err != nil {
+		return Entry{}, err
+	}
+	if r.damaged {
+		return Entry{}, fmt.Errorf("%s: %w", path, ErrDamaged)
+	}
+	e, _ := r.lease(key)
+	return e, nil
+}
