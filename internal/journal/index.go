@@ -151,9 +151,6 @@ func (x *index) fold(r *Record, at span) bool {
 func (x *index) add(r *Record, at span) {
 	i, ok := slices.BinarySearchFunc(x.list, r.Seq, bySeq)
 	if ok {
-		if e := x.list[i]; e.state != gone {
-			e.setBody(at)
-		}
 		return
 	}
 	e := &entry{
@@ -177,15 +174,21 @@ func (x *index) change(e *entry, r *Record, at span) {
 	case KindAssign:
 		if e.state <= Assigned {
 			e.state, e.attempt = Assigned, clamp(r.Attempt)
-			w := e.inHand()
-			w.member, w.name, w.term = r.Member, r.Name, r.Term
+			e.work = &work{member: r.Member, name: r.Name, term: r.Term}
 		}
 	case KindRelease:
 		if e.state == Assigned {
 			e.state, e.attempt, e.work = Pending, max(e.attempt, 1)-1, nil
 		}
 	case KindOutcome:
-		x.outcome(e, r, at)
+		if e.state > Assigned {
+			break
+		}
+		e.state, e.attempt = Done, clamp(r.Attempt)
+		if len(r.Body) > 0 {
+			e.state = Outcome
+			e.setReply(at)
+		}
 	case KindSending:
 		if e.state == Outcome {
 			e.inHand().partBy = r.By
@@ -216,24 +219,6 @@ func (x *index) change(e *entry, r *Record, at span) {
 		x.bytes += e.held()
 	}
 	x.settle(e, before.state, before.confirmed)
-}
-
-// outcome notes the reply of a handler. That of an entry which has one already
-// is the same line in another place.
-func (x *index) outcome(e *entry, r *Record, at span) {
-	switch {
-	case e.state == Outcome || e.state == Dead && e.replyLen > 0:
-		if len(r.Body) > 0 {
-			e.setReply(at)
-		}
-	case e.state > Outcome:
-	case len(r.Body) == 0:
-		e.state, e.attempt = Done, clamp(r.Attempt)
-	default:
-		e.state, e.attempt, e.parts = Outcome, clamp(r.Attempt), 0
-		e.inHand().partBy = ""
-		e.setReply(at)
-	}
 }
 
 // settle keeps the lists of finished entries after one changed from the state

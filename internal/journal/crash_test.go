@@ -1,0 +1,159 @@
+package journal_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"tgbridge/internal/journal"
+)
+
+// A step of the crash test: records written together, with or without fsync;
+// or none, for a takeover.
+type step struct {
+	sync    bool
+	records []journal.Record
+}
+
+// crashSteps goes through every kind of record, with rotations in between (the
+// files are small) and takeovers.
+func crashSteps() []step {
+	return []step{
+		{},
+		{true, []journal.Record{update(1, 11, "a", `{"update_id":11}`), update(2, 12, "b", "{\n}")}},
+		{false, []journal.Record{assign(1, 1), assign(2, 1)}},
+		{true, []journal.Record{outcome(1, "first\nreply")}},
+		{false, []journal.Record{sending(1, 1)}},
+		{},
+		{false, []journal.Record{sent(1, 1), sending(1, 2)}},
+		{true, []journal.Record{update(3, 13, "a", `{}`), dead(3), update(4, 14, "b", `[]`)}},
+		{false, []journal.Record{rec(journal.KindRelease, 2)}},
+		{true, []journal.Record{call("a", 2), call("b", 0)}},
+		{true, []journal.Record{result("a", `{"ok":true}`)}},
+		{true, []journal.Record{sent(1, 2), rec(journal.KindDone, 1)}},
+		{false, []journal.Record{confirmed(12, false)}},
+		{},
+		{true, []journal.Record{assign(2, 1), outcome(2, "")}},
+		{false, []journal.Record{confirmed(1, true), {Kind: journal.KindForget, Request: "b"}}},
+		{},
+	}
+}
+
+// references returns what the journal says after each step, as a run without
+// faults has it.
+func references(t *testing.T, steps []step) []string {
+	t.Helper()
+	dir := t.TempDir()
+	var (
+		j    *journal.Journal
+		term uint64
+		refs []string
+	)
+	for _, s := range steps {
+		if s.records == nil {
+			term++
+			j = takeOver(t, dir, term, journal.Options{})
+		} else {
+			write(t, j, s.records...)
+		}
+		refs = append(refs, dump(t, j))
+	}
+	return refs
+}
+
+// G2: at each operation on the file system, the process is killed or the power
+// cut. Whatever was answered is there after the next takeover, nothing that was
+// not written is, and the same holds if that takeover is cut short as well. The
+// rows of the crash table are all among the states.
+func TestG2CrashAtEveryStep(t *testing.T) {
+	var (
+		steps    = crashSteps()
+		refs     = references(t, steps)
+		root     = t.TempDir()
+		dir      = filepath.Join(root, "state", "journal")
+		shadow   = newShadow(t, root)
+		now      int // the step that is being made
+		answered int // the last step that was answered
+		durable  int // the last one that was answered after an fsync
+		states   = map[string]bool{}
+		o        = journal.Options{RotateAt: 300}
+	)
+	journal.SetFault(&o, func(op, path string) error {
+		shadow.observe(op, path)
+		for _, loss := range losses {
+			from := durable
+			if !loss.data && !loss.names {
+				from = answered
+			}
+			at := fmt.Sprintf("step %d, before %s %s, losing %s", now, op, path, loss.name)
+			copied := shadow.copy(t.TempDir(), loss)
+			if state := fmt.Sprint(from, now, content(copied)); !states[state] {
+				states[state] = true
+				recoverAll(t, at, copied, refs[from:now+1])
+			}
+		}
+		return nil
+	})
+	var (
+		j    *journal.Journal
+		term uint64
+	)
+	for i, s := range steps {
+		now = i
+		if s.records == nil {
+			term++
+			if j != nil {
+				if err := j.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j = takeOver(t, dir, term, o)
+			durable = i
+		} else {
+			answer := make(chan error, 1)
+			j.Write(s.records, s.sync, func(err error) { answer <- err })
+			if err := <-answer; err != nil {
+				t.Fatal(err)
+			}
+			if s.sync {
+				durable = i
+			}
+		}
+		answered = i
+		if t.Failed() {
+			return
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d states", len(states))
+}
+
+// recoverAll takes over what stands in root, cuts that short at each step and
+// takes over again. All must say one of want.
+func recoverAll(t *testing.T, at, root string, want []string) {
+	t.Helper()
+	dir := filepath.Join(root, "state", "journal")
+	var o journal.Options
+	journal.SetFault(&o, func(op, path string) error {
+		again := filepath.Join(copyTree(t, root), "state", "journal")
+		mustSay(t, at+", then before "+op, again, 101, journal.Options{}, want)
+		return nil
+	})
+	mustSay(t, at, dir, 100, o, want)
+}
+
+func mustSay(t *testing.T, at, dir string, term uint64, o journal.Options, want []string) {
+	t.Helper()
+	j, err := journal.TakeOver(dir, term, o)
+	if err != nil {
+		t.Errorf("%s: %v", at, err)
+		return
+	}
+	defer func() { _ = j.Close() }()
+	if got := dump(t, j); !slices.Contains(want, got) {
+		t.Errorf("%s: got\n%s\nwant one of\n%q", at, got, want)
+	}
+}
