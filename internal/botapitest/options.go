@@ -11,7 +11,7 @@ import (
 
 // DefaultToken is the token of the bot that a Server has if its Options name
 // none.
-const DefaultToken = "8112046593:AAbotapitest-not-a-real-token-000000"
+const DefaultToken = "8112046593:AAbotapitest-not-a-real-token-00000"
 
 const defaultLedgerLimit = 1_000_000
 
