@@ -186,7 +186,12 @@ func printEvent(out io.Writer, e botapitest.Event) {
 		fmt.Fprintf(out, "[%s] message %d deleted\n", where, e.MessageID)
 	case botapitest.EventEdited:
 		fmt.Fprintf(out, "[%s] message %d is now: %s\n", where, e.MessageID, e.Text)
-	default:
-		fmt.Fprintf(out, "[%s] %s\n", where, e.Text)
+	case botapitest.EventSent:
+		if e.File != "" {
+			fmt.Fprintf(out, "[%s] file %s, %d bytes\n", where, e.File, e.Size)
+		}
+		if e.Text != "" {
+			fmt.Fprintf(out, "[%s] %s\n", where, e.Text)
+		}
 	}
 }

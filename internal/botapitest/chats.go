@@ -96,6 +96,7 @@ type message struct {
 	markup     string // reply_markup as it was sent
 	kind       string // the member that holds the content: "text", "document", ...
 	content    []byte // that member, printed, where it is not "text"
+	file       upload // the file of a document
 }
 
 // topic is a forum topic; its thread id is the id of the message that made it.

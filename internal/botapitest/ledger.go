@@ -60,6 +60,9 @@ type Event struct {
 	Thread    int64  `json:"thread,omitempty"`
 	MessageID int64  `json:"message_id,omitempty"`
 	Text      string `json:"text,omitempty"`
+	// File and Size are the name and the bytes of a document that was stored.
+	File string `json:"file,omitempty"`
+	Size int64  `json:"size,omitempty"`
 	// Updates are the ids that the event is about, in order.
 	Updates []int64 `json:"updates,omitempty"`
 	// Status is the HTTP status that was sent, 0 if the connection was cut

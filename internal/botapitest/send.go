@@ -44,7 +44,7 @@ func (b *Bot) send(c *call, m *message) (Answer, *refusal) {
 	}
 	m.markup = c.args.text("reply_markup")
 	chat.remember(m)
-	c.record(Event{Kind: EventSent, Chat: chat.ID, Thread: m.thread, MessageID: m.id, Text: m.text})
+	c.record(Event{Kind: EventSent, Chat: chat.ID, Thread: m.thread, MessageID: m.id, Text: m.text, File: m.file.name, Size: m.file.size})
 	return success(b.printMessage(chat, m), ""), nil
 }
 

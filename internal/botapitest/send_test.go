@@ -3,6 +3,7 @@ package botapitest_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -186,6 +187,38 @@ func TestOtherMethods(t *testing.T) {
 				}
 				wantEqual(t, called, answer, want)
 			}
+		})
+	}
+}
+
+func TestSendDocument(t *testing.T) {
+	const (
+		begin = `200 {"ok":true,"result":{"message_id":1,"from":{"id":8112046593,"is_bot":true,"first_name":"Lantern","username":"lantern_bridge_bot"},"chat":{"id":5018594437,"first_name":"Mira","type":"private"},"date":946684800,"document":`
+		file  = `{"file_name":"a.txt","mime_type":"text/plain","file_id":"BQACAgIAAxkDAAbotapitest000000000005","file_unique_id":"AgADbotapitest000005","file_size":5}`
+	)
+	part := func(head, content string) string {
+		return "--b\r\nContent-Disposition: form-data; " + head + "\r\n\r\n" + content + "\r\n"
+	}
+	chatPart := part(`name="chat_id"`, "5018594437")
+	attached := part(`name="document"; filename="a.txt"`, "hello")
+	tests := []struct{ name, body, want string }{
+		{"a file", attached, begin + file + "}}"},
+		{"with a caption", attached + part(`name="caption"`, "look"), begin + file + `,"caption":"look"}}`},
+		{"by attach://", part(`name="document"`, "attach://f") + part(`name="f"; filename="a.txt"`, "hello"), begin + file + "}}"},
+		{"nothing", "", bad("Bad Request: there is no document in the request")},
+		{"an id", part(`name="document"`, "BQAC"), bad("Bad Request: wrong file identifier/HTTP URL specified")},
+		{"no bytes", part(`name="document"; filename="a.txt"`, ""), bad("Bad Request: file must be non-empty")},
+		{"a long caption", attached + part(`name="caption"`, strings.Repeat("a", 1025)), bad("Bad Request: message caption is too long")},
+		{"over 50 MB", part(`name="document"; filename="a.txt"`, strings.Repeat("a", 50<<20+1)), `413 {"ok":false,"error_code":413,"description":"Request Entity Too Large"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newWorld(t)
+				r := httptest.NewRequest("POST", "/bot"+botapitest.DefaultToken+"/sendDocument", strings.NewReader(chatPart+tt.body+"--b--\r\n"))
+				r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+				wantEqual(t, "answer", got(do(s, r)), tt.want)
+			})
 		})
 	}
 }

@@ -147,6 +147,7 @@ var methods = map[string]method{
 	"deletewebhook":       deleteWebhook,
 	"getwebhookinfo":      getWebhookInfo,
 	"sendmessage":         sendMessage,
+	"senddocument":        sendDocument,
 	"sendchataction":      sendChatAction,
 	"editmessagetext":     editMessageText,
 	"deletemessage":       deleteMessage,
