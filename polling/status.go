@@ -23,9 +23,9 @@ const (
 const (
 	// complainEvery is how often one kind of fault is told at warn level.
 	complainEvery = time.Minute
-	// unopposed is how long a poll must have waited to show that nobody
-	// contests it any more: refusals are at most 3 s late.
-	unopposed = 5 * time.Second
+	// accepted is how long a poll must have waited to show that it is not
+	// refused any more: refusals are at most 3 s late.
+	accepted = 5 * time.Second
 )
 
 // Status is a snapshot for people and for status commands. It holds neither
@@ -138,7 +138,8 @@ func (b *board) snapshot(p Progress, now time.Time) Status {
 }
 
 // stateName finds the word for a leadership's state. A fault is shown until a
-// poll has succeeded, also while the next try is under way.
+// poll has succeeded, also while the next try is under way; unless Telegram
+// was reached and lets that try wait.
 func stateName(p Progress, f fault, now time.Time) string {
 	switch {
 	case !p.Leading || p.Unexercised:
@@ -149,7 +150,7 @@ func stateName(p Progress, f fault, now time.Time) string {
 		return StateStarting
 	case p.Phase == PhaseFull:
 		return StateFull
-	case f == conflict && p.Phase == PhasePolling && now.Sub(p.Since) >= unopposed:
+	case f != unreachable && p.Phase == PhasePolling && now.Sub(p.Since) >= accepted:
 		return StatePolling
 	}
 	switch f {
