@@ -1,0 +1,299 @@
+package bot_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tgbridge/bot"
+	"tgbridge/internal/botapitest"
+	"tgbridge/lock"
+)
+
+// newFleet starts a Bot API server and returns a fleet without members.
+func newFleet(t *testing.T) (*fleet, *botapitest.Server) {
+	t.Helper()
+	server, err := botapitest.New(botapitest.Options{NoLimits: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := server.Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { running.Close(); server.Close() })
+	dir := t.TempDir()
+	out, err := os.Create(filepath.Join(dir, "members.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = out.Close()
+		if t.Failed() {
+			text, _ := os.ReadFile(out.Name())
+			t.Logf("members said:\n%s", text[max(0, len(text)-20000):])
+		}
+	})
+	return &fleet{
+		t: t, api: running.URL, state: filepath.Join(dir, "state"), log: filepath.Join(dir, "handled"),
+		token: botapitest.DefaultToken, logOfOutput: out,
+	}, server
+}
+
+// leader returns who holds the lease.
+func (f *fleet) leader() (lock.Entry, bool) {
+	e, err := lock.ReadLease(bot.BotDir(f.state, botID(f.token)), bot.LeaseKey(botID(f.token)))
+	return e, err == nil && e.Held()
+}
+
+// eventually waits until check returns "" and fails with what it said last.
+func eventually(t *testing.T, within time.Duration, check func() string) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		said := check()
+		if said == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", within, said)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// sentTexts returns the texts of all messages that the bot sent.
+func sentTexts(s *botapitest.Server) map[string]int {
+	texts := map[string]int{}
+	events, _ := s.Ledger(0)
+	for _, e := range events {
+		if e.Kind == botapitest.EventSent {
+			texts[e.Text]++
+		}
+	}
+	return texts
+}
+
+// TestG3FirstMemberAnswers is the simplest life: one member, one message.
+func TestG3FirstMemberAnswers(t *testing.T) {
+	f, server := newFleet(t)
+	f.start("m1")
+	if _, err := server.Say(botapitest.Message{User: 42, Text: "hello"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, func() string {
+		if n := sentTexts(server)["m1 hello"]; n != 1 {
+			return fmt.Sprintf("answered %d times", n)
+		}
+		return ""
+	})
+}
+
+// waitLeader waits until another than the given instance leads.
+func (f *fleet) waitLeader(not string) lock.Entry {
+	f.t.Helper()
+	var e lock.Entry
+	eventually(f.t, 15*time.Second, func() string {
+		var held bool
+		if e, held = f.leader(); !held || e.InstanceID == not {
+			return "no other member leads"
+		}
+		return ""
+	})
+	return e
+}
+
+// byPID returns the member with that process id.
+func byPID(members []*member, pid int) *member {
+	for _, m := range members {
+		if m.pid() == pid {
+			return m
+		}
+	}
+	return nil
+}
+
+// load says perChat messages in each chat, evenly spread, and returns a channel
+// that is closed afterwards.
+func load(t *testing.T, server *botapitest.Server, chats, perChat int) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range perChat {
+			for c := range chats {
+				if _, err := server.Say(botapitest.Message{User: int64(100 + c), Text: token(c, i)}); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(30 * time.Millisecond)
+		}
+	}()
+	return done
+}
+
+// token is the text of message i in chat c.
+func token(c, i int) string { return fmt.Sprintf("c%d-%03d", c, i) }
+
+// answers returns the tokens answered in each chat, in the order of the answers.
+func answers(server *botapitest.Server) map[int64][]string {
+	out := map[int64][]string{}
+	events, _ := server.Ledger(0)
+	for _, e := range events {
+		if e.Kind == botapitest.EventSent {
+			_, token, _ := strings.Cut(e.Text, " ")
+			out[e.Chat] = append(out[e.Chat], token)
+		}
+	}
+	return out
+}
+
+// waitAnswered waits until every message of a load has an answer, and checks the
+// order of first answers in each chat. It returns how many came twice.
+func waitAnswered(t *testing.T, server *botapitest.Server, chats, perChat int) (doubled []string) {
+	t.Helper()
+	eventually(t, 45*time.Second, func() string {
+		missing := []string{}
+		got := answers(server)
+		for c := range chats {
+			for i := range perChat {
+				if !slices.Contains(got[int64(100+c)], token(c, i)) {
+					missing = append(missing, token(c, i))
+				}
+			}
+		}
+		if len(missing) > 0 {
+			return fmt.Sprintf("%d of %d not answered: %v", len(missing), chats*perChat, missing[:min(10, len(missing))])
+		}
+		return ""
+	})
+	for chat, tokens := range answers(server) {
+		var first []string
+		for _, token := range tokens {
+			if slices.Contains(first, token) {
+				doubled = append(doubled, token)
+			} else {
+				first = append(first, token)
+			}
+		}
+		if !slices.IsSorted(first) {
+			t.Errorf("chat %d answered out of order: %v", chat, first)
+		}
+	}
+	return doubled
+}
+
+// firstPoll waits for the first poll of a new leader after an instant of the
+// server's clock: one without an offset.
+func firstPoll(t *testing.T, server *botapitest.Server, after time.Duration) time.Duration {
+	t.Helper()
+	var at time.Duration
+	eventually(t, 15*time.Second, func() string {
+		events, _ := server.Ledger(0)
+		for _, e := range events {
+			if e.Kind == botapitest.EventBegin && e.Method == "getupdates" && e.At > after && !e.HasOffset {
+				at = e.At
+				return ""
+			}
+		}
+		return "no first poll"
+	})
+	return at
+}
+
+// conflicts counts the polls that were answered with 409.
+func conflicts(server *botapitest.Server) int {
+	n := 0
+	events, _ := server.Ledger(0)
+	for _, e := range events {
+		if e.Kind == botapitest.EventEnd && e.Method == "getupdates" && e.Status == 409 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestG4LeaderGone takes the leader away under load in each of the ways in which
+// one goes, three times each, and checks that every message is answered, in the
+// order of its chat.
+func TestG4LeaderGone(t *testing.T) {
+	tests := []struct {
+		name   string
+		take   func(f *fleet, m *member)
+		within time.Duration
+		once   bool // no answer comes twice
+		calm   bool // no 409
+	}{
+		{"G4 killed", func(_ *fleet, m *member) { _ = m.cmd.Process.Kill() }, time.Second, false, false},
+		{"G4 stopped", func(_ *fleet, m *member) { _ = m.cmd.Process.Signal(syscall.SIGTERM) }, time.Second, true, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f, server := newFleet(t)
+			f.extra = []string{"TEST_WORK=5ms"}
+			members := []*member{f.start("m1"), f.start("m2"), f.start("m3")}
+			lead := f.waitLeader("")
+			const chats, perChat = 8, 60
+			loaded := load(t, server, chats, perChat)
+			for round := range 3 {
+				time.Sleep(300 * time.Millisecond)
+				victim := byPID(members, lead.PID)
+				if victim == nil {
+					t.Fatalf("round %d: leader has pid %d, none of ours", round, lead.PID)
+				}
+				taken := server.Now()
+				tt.take(f, victim)
+				lead = f.waitLeader(lead.InstanceID)
+				gap := firstPoll(t, server, taken) - taken
+				t.Logf("round %d: %s gone, gap %v, term %d", round, victim.name, gap, lead.Epoch)
+				if gap > tt.within {
+					t.Errorf("round %d: gap %v, want at most %v", round, gap, tt.within)
+				}
+				members = append(members, f.start(fmt.Sprintf("n%d", round)))
+			}
+			<-loaded
+			doubled := waitAnswered(t, server, chats, perChat)
+			t.Logf("doubled: %v", doubled)
+			if tt.once && len(doubled) > 0 {
+				t.Errorf("answered twice: %v", doubled)
+			}
+			if n := conflicts(server); tt.calm && n > 0 {
+				t.Errorf("%d polls were answered with 409", n)
+			}
+		})
+	}
+}
+
+// TestG4FrozenLeader freezes the leader, lets another take over, and wakes it:
+// each message is answered, and what the woken one still does confirms nothing.
+func TestG4FrozenLeader(t *testing.T) {
+	f, server := newFleet(t)
+	f.extra = []string{"TEST_WORK=5ms"}
+	members := []*member{f.start("m1"), f.start("m2"), f.start("m3")}
+	lead := f.waitLeader("")
+	const chats, perChat = 4, 300
+	loaded := load(t, server, chats, perChat)
+	time.Sleep(300 * time.Millisecond)
+	victim := byPID(members, lead.PID)
+	frozen := server.Now()
+	if err := victim.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	lead = f.waitLeader(lead.InstanceID)
+	gap := firstPoll(t, server, frozen) - frozen
+	t.Logf("gap %v", gap)
+	if gap > 6*time.Second {
+		t.Errorf("gap %v, want at most 6s", gap)
+	}
+	if err := victim.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	<-loaded
+	if doubled := waitAnswered(t, server, chats, perChat); len(doubled) > 0 {
+		t.Logf("doubled: %v", doubled)
+	}
+}
