@@ -3,8 +3,6 @@ package journal
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -258,16 +256,4 @@ func (j *Journal) fail(err error) error {
 		close(j.failed)
 	}
 	return j.err
-}
-
-// explain makes of an error about a path of this term's, if it is that the
-// directory was taken over, ErrSuperseded.
-func (j *Journal) explain(err error) error {
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if highest, _ := HighestTerm(j.dir); highest > j.term {
-		return fmt.Errorf("journal of term %d: %s is there: %w", j.term, termPath(j.dir, highest), ErrSuperseded)
-	}
-	return err
 }

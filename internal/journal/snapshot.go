@@ -18,7 +18,7 @@ func (j *Journal) renew() error {
 	}
 	f, err := j.createNext()
 	if err != nil {
-		return err
+		return j.explain(err)
 	}
 	j.broken = true
 	s := &snapshot{f: f, w: bufio.NewWriterSize(f, 256<<10)}
@@ -29,11 +29,10 @@ func (j *Journal) renew() error {
 	if err != nil {
 		_ = f.Close()
 		_ = j.disk.remove(f.path)
-		err = wrap("write snapshot", err)
 		if s.unreadable {
-			return j.fail(err)
+			return j.fail(fmt.Errorf("write snapshot: %w", err))
 		}
-		return err
+		return wrap("write snapshot", err)
 	}
 	if err = f.Sync(); err == nil {
 		err = j.disk.syncDir(j.own)
@@ -77,6 +76,17 @@ func (j *Journal) superseded() error {
 	return j.fail(fmt.Errorf("journal of term %d: %s is there: %w", j.term, termPath(j.dir, highest), ErrSuperseded))
 }
 
+// explain makes ErrSuperseded of the error that a path of this term's does not
+// exist, if that is why.
+func (j *Journal) explain(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		if why := j.superseded(); why != nil {
+			return why
+		}
+	}
+	return err
+}
+
 // createNext creates the file with the next number. A predecessor that was
 // stopped in the midst of the same may have made one of that number.
 func (j *Journal) createNext() (*logFile, error) {
@@ -96,7 +106,7 @@ func (j *Journal) createNext() (*logFile, error) {
 		}
 		f, err := j.disk.create(filePath(j.own, number+1, logEnding), number+1)
 		if !errors.Is(err, fs.ErrExist) {
-			return f, err
+			return f, wrap("begin journal file", err)
 		}
 	}
 }
