@@ -25,10 +25,10 @@ type answer struct {
 	cut    error // why the body is not whole, nil if it is
 }
 
-// envelope is the outer object of an answer. Numbers stay raw, because a
-// number of another type must not cost us the rest.
+// envelope is the outer object of an answer. What is judged stays raw, so that
+// a member of another type costs us nothing of the rest.
 type envelope struct {
-	OK          *bool           `json:"ok"`
+	OK          json.RawMessage `json:"ok"`
 	Result      json.RawMessage `json:"result"`
 	ErrorCode   json.RawMessage `json:"error_code"`
 	Description string          `json:"description"`
@@ -43,7 +43,7 @@ type envelope struct {
 // a status of success is a *TransportError, as it is not Telegram that spoke.
 func (r redactor) decode(a answer) (json.RawMessage, error) {
 	env, ok := parseEnvelope(a)
-	if ok && *env.OK {
+	if ok && string(env.OK) == "true" {
 		if env.Result == nil {
 			return json.RawMessage("null"), nil
 		}
@@ -77,7 +77,7 @@ func parseEnvelope(a answer) (envelope, bool) {
 	if err != nil && !errors.As(err, &mismatch) {
 		return envelope{}, false
 	}
-	return env, env.OK != nil
+	return env, string(env.OK) == "true" || string(env.OK) == "false"
 }
 
 // unusable says why an answer with a status of success cannot be used.
@@ -97,7 +97,7 @@ func (a answer) unusable() error {
 // statusText describes an answer that has no text of Telegram's.
 func (a answer) statusText() string {
 	text := http.StatusText(a.status)
-	if text == "" {
+	if text == "" || a.status < 300 {
 		text = "no description"
 	}
 	if a.status < 300 || a.status > 399 {
