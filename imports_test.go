@@ -41,6 +41,7 @@ var mayImport = []struct {
 		"internal/secret", "internal/rawjson",
 	}},
 	{"internal/cluster", []string{"bot", "lock", "bus", "internal/botapitest", "internal/secret"}},
+	{"cmd/botapitest", []string{"internal/botapitest"}},
 	{"cmd/chaos", []string{"internal/cluster", "internal/botapitest", "bot", "lock", "internal/secret"}},
 	{"cmd/tgbridge", []string{
 		"bot", "config", "lock", "bus", "internal/cluster", "internal/botapitest",
