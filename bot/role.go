@@ -224,7 +224,7 @@ func (r *role) follow(e lock.Entry) error {
 	r.lost = e
 	r.heirs = r.b.worker.Heirs()
 	r.ended, r.heir = endingOf(err)
-	if r.ended == streamLost && r.b.observer.DeadAfterEOF(r.ctx, e.InstanceID) {
+	if joined && r.ended == streamLost && r.b.observer.DeadAfterEOF(r.ctx, e.InstanceID) {
 		r.ended = leaderDead
 	}
 	return nil
