@@ -27,7 +27,7 @@ const (
 	heirStep     = time.Millisecond      // between one heir and the next
 	heirBase     = 20 * time.Millisecond // how long all but the first leave to the first
 	heirPatience = time.Second           // how long an heir that was asked for may take
-	rejoinDelay  = 2 * time.Millisecond // before the same leader is joined again, growing
+	rejoinDelay  = 2 * time.Millisecond  // before the same leader is joined again, growing
 	rejoinMax    = 500 * time.Millisecond
 )
 
