@@ -46,6 +46,9 @@ type Event struct {
 	// Conn names the connection: the client's address, '#', and a number that
 	// is never used again.
 	Conn string `json:"conn,omitempty"`
+	// Local is the server's address that the connection came to: a client that
+	// was given a Running of its own is known by that.
+	Local string `json:"local,omitempty"`
 	// Client is the header X-Botapitest-Client, else User-Agent.
 	Client string `json:"client,omitempty"`
 	// Offset, Limit and Timeout are a poll's arguments, the latter two after

@@ -13,8 +13,9 @@ import (
 // A Running is a Server that listens on an address.
 type Running struct {
 	// URL is what clients use as the address of the Bot API, such as
-	// http://127.0.0.1:41237.
-	URL string
+	// http://127.0.0.1:41237; Addr is the address in it, as Event.Local has it.
+	URL  string
+	Addr string
 
 	http *http.Server
 	done chan struct{} // closed when the listener's goroutine has ended
@@ -33,7 +34,7 @@ func (s *Server) Start(addr string) (*Running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start Bot API server: %w", err)
 	}
-	r := &Running{URL: "http://" + listener.Addr().String(), done: make(chan struct{})}
+	r := &Running{URL: "http://" + listener.Addr().String(), Addr: listener.Addr().String(), done: make(chan struct{})}
 	r.http = &http.Server{
 		Handler:     s,
 		ErrorLog:    log.New(io.Discard, "", 0), // it would name URLs, which hold tokens
@@ -92,6 +93,15 @@ func connName(r *http.Request) string {
 		return c.name
 	}
 	return r.RemoteAddr
+}
+
+// localAddr is the address that the request came to, "" where requests do not
+// come by a Running.
+func localAddr(r *http.Request) string {
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		return addr.String()
+	}
+	return ""
 }
 
 // resetConn lets the close of the request's connection be a reset (RST).

@@ -197,7 +197,7 @@ func splitPath(path string) (token, method string, ok bool) {
 
 func (c *call) beginEvent(at time.Duration, r *http.Request) Event {
 	e := Event{
-		At: at, Kind: EventBegin, Method: c.method, Conn: connName(r), Client: r.Header.Get("X-Botapitest-Client"),
+		At: at, Kind: EventBegin, Method: c.method, Conn: connName(r), Local: localAddr(r), Client: r.Header.Get("X-Botapitest-Client"),
 		Chat: c.args.chatNumber(), Thread: c.args.number("message_thread_id"), MessageID: c.args.number("message_id"),
 		Text: c.args.text("text"),
 	}
