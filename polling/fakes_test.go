@@ -174,10 +174,16 @@ func (l *lease) Release(ctx context.Context) (lock.State, bool, error) {
 	}
 }
 
-func (l *lease) Current() (lock.Entry, error) {
+func (l *lease) State() (lock.State, lock.Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.entry, nil
+	switch {
+	case l.entry.SameOwner(l.self):
+		return lock.ActiveHere, l.entry, nil
+	case !l.entry.Held():
+		return lock.Inactive, l.entry, nil
+	}
+	return l.state, l.entry, nil
 }
 
 // A reply is what a scripted telegram does with a request.
@@ -205,6 +211,7 @@ type telegram struct {
 	arrived chan struct{}
 	script  func(n int, r polling.Request) (reply, bool)
 	deleted func(n int) error
+	inspect func(r polling.Request) // of each poll, before it is answered
 	polls   []poll
 	open    int
 	most    int // open at once
@@ -240,8 +247,11 @@ func (g *telegram) GetUpdates(ctx context.Context, r polling.Request) ([]json.Ra
 	g.polls = append(g.polls, poll{at: time.Since(g.tr.start), end: -1, request: r})
 	g.open++
 	g.most = max(g.most, g.open)
-	script, deaf := g.script, g.deaf
+	script, deaf, inspect := g.script, g.deaf, g.inspect
 	g.mu.Unlock()
+	if inspect != nil {
+		inspect(r)
+	}
 	if r.HasOffset {
 		g.tr.add("poll %d", r.Offset)
 	} else {

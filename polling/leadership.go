@@ -243,10 +243,10 @@ func (l *leadership) judgeProgress(now time.Time) {
 // time.
 func (l *leadership) checked(at time.Time) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if at.After(l.progress.Checked) {
 		l.progress.Checked = at
 	}
+	l.mu.Unlock()
 	l.p.board.resolved(ownership)
 }
 

@@ -34,9 +34,11 @@ type Lease interface {
 	// Release gives the lease back if it is exactly ours, and tells what state
 	// it found and whether it did (R2).
 	Release(ctx context.Context) (lock.State, bool, error)
-	// Current reads the lease; the zero Entry if there is none.
-	Current() (lock.Entry, error)
+	// State reads the lease, the zero Entry if there is none, and judges it.
+	State() (lock.State, lock.Entry, error)
 }
+
+var _ Lease = (*lock.Lock)(nil)
 
 // A Registrar makes this member a follower of whoever leads.
 type Registrar interface {
@@ -49,7 +51,8 @@ type Registrar interface {
 }
 
 // Options of a Poller. Lock, Source and Sink are required; zero of everything
-// else means what its comment says.
+// else means what its comment says. None of its functions may call methods of
+// the Poller that start or stop.
 type Options struct {
 	Lock   Lease
 	Source Source

@@ -66,13 +66,16 @@ func (p *Poller) Start(ctx context.Context, r StartRequest) (StartResult, error)
 	}
 	defer leave()
 	result, err := p.start(ctx, r)
+	if err == nil && result.Outcome == Refused {
+		result, err = p.refused(ctx, r.Mode, result)
+	}
 	if err != nil {
 		return result, fmt.Errorf("start polling: %w", err)
 	}
 	return result, nil
 }
 
-// start is Start, with the operation held.
+// start is Start up to a refusal, with the operation held.
 func (p *Poller) start(ctx context.Context, r StartRequest) (StartResult, error) {
 	if err := p.o.Allowed(); err != nil {
 		return StartResult{}, fmt.Errorf("%w: %w", ErrNotAllowed, err) // P1
@@ -84,11 +87,12 @@ func (p *Poller) start(ctx context.Context, r StartRequest) (StartResult, error)
 	won, err := p.acquire(ctx, r)
 	switch {
 	case err != nil:
-		p.resumeReleasing()
-		return StartResult{}, startError(ctx, err)
+		err = startError(ctx, err)
+		p.giveUp(errors.Is(err, ErrSuspended))
+		return StartResult{}, err
 	case !won.Acquired:
 		p.setStanding(false)
-		return p.refused(ctx, r.Mode, won)
+		return StartResult{Outcome: Refused, Lease: won, Owner: won.Owner}, nil
 	}
 	p.mu.Lock()
 	p.candidate, p.standing = nil, false
@@ -141,7 +145,7 @@ func (p *Poller) acquire(ctx context.Context, r StartRequest) (lock.Result, erro
 		won.State != lock.ActiveHere || won.Owner == nil || !p.o.RuntimeClosed(*won.Owner) {
 		return won, err
 	}
-	stands, err := p.o.Lock.Current()
+	_, stands, err := p.o.Lock.State()
 	if err != nil {
 		return lock.Result{}, fmt.Errorf("read the lease: %w", err)
 	}
@@ -169,17 +173,33 @@ func (p *Poller) ask(ctx context.Context, mode lock.Mode, expected *lock.Entry) 
 	return won, nil
 }
 
+// giveUp releases what may stand in the registry although Acquire failed, or
+// from before; keep leaves it, unexercised.
+func (p *Poller) giveUp(keep bool) {
+	if keep {
+		owned, err := p.o.Lock.Owns()
+		p.setStanding(owned || err != nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.o.StaleAfter)
+	defer cancel()
+	_, err := p.release(ctx)
+	p.setStanding(err != nil)
+	if err != nil {
+		p.keepReleasing()
+	}
+}
+
 // refused is what comes after the lease was refused (P5, P6).
-func (p *Poller) refused(ctx context.Context, mode lock.Mode, won lock.Result) (StartResult, error) {
-	result := StartResult{Outcome: Refused, Lease: won, Owner: won.Owner}
+func (p *Poller) refused(ctx context.Context, mode lock.Mode, result StartResult) (StartResult, error) {
 	switch {
-	case mode == lock.Election:
+	case mode == lock.Election || result.Owner == nil:
 		return result, nil
-	case p.o.Registrar == nil || won.Owner == nil:
-		result.Takeover = won.Owner != nil
+	case p.o.Registrar == nil:
+		result.Takeover = true
 		return result, nil
 	}
-	if err := p.o.Registrar.Follow(ctx, *won.Owner); err != nil {
+	if err := p.o.Registrar.Follow(ctx, *result.Owner); err != nil {
 		if ctx.Err() != nil {
 			return result, context.Cause(ctx)
 		}
@@ -196,13 +216,14 @@ func (p *Poller) refused(ctx context.Context, mode lock.Mode, won lock.Result) (
 // start prepares the leadership and begins to poll. Whatever ends it before
 // that ends the start, and start returns once the step-down is done (P3, P4).
 func (l *leadership) start(ctx context.Context) (StartResult, error) {
-	stop := context.AfterFunc(ctx, func() {
-		cause, how := context.Cause(ctx), byItself
+	rollBack := func(cause error) {
+		how := byItself
 		if errors.Is(cause, ErrSuspended) {
 			how = bySuspend
 		}
 		l.end(order{cause: cause, how: how})
-	})
+	}
+	stop := context.AfterFunc(ctx, func() { rollBack(context.Cause(ctx)) })
 	err := l.prepare(ctx)
 	if stop() && err == nil && l.beginPolling() {
 		l.p.o.Logger.Info().Uint64("term", l.won.Term).Bool("replaced_stale", l.won.ReplacedStale).
@@ -210,7 +231,7 @@ func (l *leadership) start(ctx context.Context) (StartResult, error) {
 		return StartResult{Outcome: Leading, Lease: l.won}, nil
 	}
 	if err != nil {
-		l.end(order{cause: err, how: byItself})
+		rollBack(startError(ctx, err))
 	}
 	<-l.ended
 	if errors.Is(l.cause(), ErrLost) {
@@ -234,9 +255,6 @@ func startError(ctx context.Context, err error) error {
 // Else, and if it is superseded by another start, a stop or a suspend, at
 // whatever step, the outcome is NotStarted without an error. It never
 // registers as a follower.
-//
-// A lease that is released in the very moment of the judgement may be acquired
-// although it was another's: it is free, and nobody leads.
 func (p *Poller) AutoStart(ctx context.Context) (StartResult, error) {
 	result, err := p.autoStart(ctx)
 	switch {
@@ -262,31 +280,28 @@ func (p *Poller) autoStart(ctx context.Context) (StartResult, error) {
 		return StartResult{}, fmt.Errorf("verify the lease: %w", err)
 	}
 	if owned {
-		return p.start(ctx, StartRequest{Mode: lock.Plain})
+		return quiet(p.start(ctx, StartRequest{Mode: lock.Plain}))
 	}
-	stands, err := p.o.Lock.Current()
+	state, stands, err := p.o.Lock.State()
 	if err != nil {
 		return StartResult{}, fmt.Errorf("read the lease: %w", err)
 	}
-	if !stands.Held() || (stands.Cwd != "" && stands.Cwd != p.o.Cwd) {
+	r := StartRequest{Expected: &stands}
+	switch {
+	case state == lock.Stale && stands.Cwd == p.o.Cwd:
+		r.Mode = lock.Election // from exactly the stale owner (A8)
+	case state == lock.ActiveHere && (stands.Cwd == "" || stands.Cwd == p.o.Cwd):
+		r.Mode = lock.Force
+	default:
 		return StartResult{Outcome: NotStarted}, nil
 	}
-	// An election acquires a stale lease only from the expected owner, never a
-	// live one (A8, A9): so this asks for the state, and takes what may be
-	// taken.
-	var expected *lock.Entry
-	if stands.Cwd == p.o.Cwd {
-		expected = &stands
+	return quiet(p.start(ctx, r))
+}
+
+// quiet is a refused auto-start: nothing is told and nobody followed.
+func quiet(r StartResult, err error) (StartResult, error) {
+	if r.Outcome == Refused {
+		r.Outcome = NotStarted
 	}
-	result, err := p.start(ctx, StartRequest{Mode: lock.Election, Expected: expected})
-	if err != nil || result.Outcome != Refused {
-		return result, err
-	}
-	if result.Lease.State == lock.ActiveHere && result.Owner != nil && result.Owner.SameOwner(stands) {
-		result, err = p.start(ctx, StartRequest{Mode: lock.Force, Expected: &stands})
-	}
-	if err == nil && result.Outcome != Leading && result.Outcome != Changed {
-		result.Outcome = NotStarted
-	}
-	return result, err
+	return r, err
 }

@@ -77,34 +77,43 @@ func (b *board) clear() {
 // answered is told of each answered poll, with the course after it.
 func (b *board) answered(c course) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.status.LastPoll = time.Now().Round(0)
 	b.status.Offset, b.status.HasOffset = c.offset, c.hasOffset
+	kind := b.fault
+	b.mu.Unlock()
 	if c.fault == noFault {
-		b.recovered()
+		b.resolved(kind)
 	}
 }
 
 // resolved is told when what one kind of fault prevents has succeeded.
 func (b *board) resolved(kind fault) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.fault == kind {
-		b.recovered()
+	over := b.fault == kind && kind != noFault
+	since := b.status.ErrorSince
+	if over {
+		b.clear()
 	}
-}
-
-// recovered logs the end of a fault and forgets it. The caller holds mu.
-func (b *board) recovered() {
-	if b.fault != noFault {
-		b.logger.Info().Dur("after", time.Since(b.status.ErrorSince)).Msg("polling works again")
+	b.mu.Unlock()
+	if over {
+		b.logger.Info().Dur("after", time.Since(since)).Msg("polling works again")
 	}
-	b.clear()
 }
 
 // failed records and tells a failure: at warn level once a minute for each
 // kind (F7), else at debug level. wait is what comes before the next try.
 func (b *board) failed(kind fault, err error, wait time.Duration) {
+	level, s := b.record(kind, err)
+	// Outside the mutex: a log that blocks must block nobody else (S12).
+	b.logger.WithLevel(level).
+		Str("error", s.LastError).
+		Dur("retry_in", wait).
+		Int("conflicts", s.Conflicts).
+		Msg(faultTexts[kind])
+}
+
+// record records a failure, and says at which level it is told.
+func (b *board) record(kind fault, err error) (zerolog.Level, Status) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -116,16 +125,11 @@ func (b *board) failed(kind fault, err error, wait time.Duration) {
 	if kind == conflict {
 		b.status.Conflicts++
 	}
-	level := zerolog.DebugLevel
-	if told, ever := b.told[kind]; !ever || now.Sub(told) >= complainEvery {
-		b.told[kind] = now
-		level = zerolog.WarnLevel
+	if told, ever := b.told[kind]; ever && now.Sub(told) < complainEvery {
+		return zerolog.DebugLevel, b.status
 	}
-	b.logger.WithLevel(level).
-		Str("error", b.status.LastError).
-		Dur("retry_in", wait).
-		Int("conflicts", b.status.Conflicts).
-		Msg(faultTexts[kind])
+	b.told[kind] = now
+	return zerolog.WarnLevel, b.status
 }
 
 // snapshot is the status at the given progress.

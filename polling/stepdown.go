@@ -29,7 +29,8 @@ func (l *leadership) stepDown() {
 	o := *l.order
 	l.mu.Unlock()
 
-	l.closeRequests(o)
+	// Told only at the end: a log that blocks must not hold up the release.
+	closed := l.closeRequests(o)
 	waitFor(l.prepared, closeWait)
 	if o.how != byLoss {
 		l.beforeRelease(o)
@@ -37,25 +38,27 @@ func (l *leadership) stepDown() {
 	l.cancel(o.cause)
 	l.unwatched.Store(true)
 	l.leave(o)
-	if !waitFor(l.looped, closeWait) {
-		l.p.o.Logger.Error().Uint64("term", l.won.Term).Msg("the poll loop hangs and was left behind")
+	looped := waitFor(l.looped, closeWait)
+	if !closed || !looped {
+		l.p.o.Logger.Error().Uint64("term", l.won.Term).Bool("requests_closed", closed).Bool("loop_ended", looped).
+			Msg("something of this leadership hangs and was left behind; what it brings will be dropped")
 	}
 	l.p.o.Logger.Info().Uint64("term", l.won.Term).Str("cause", printable(o.cause.Error())).
 		Bool("released", l.left.Released).Msg("polling ended")
 }
 
-// closeRequests waits until nothing is under way any more.
-func (l *leadership) closeRequests(o order) {
-	if !waitFor(l.gate.idle, closeWait) {
+// closeRequests waits until nothing is under way any more, and reports whether
+// that came about.
+func (l *leadership) closeRequests(o order) bool {
+	closed := waitFor(l.gate.idle, closeWait)
+	if !closed {
 		l.p.o.Source.Reset()
-		if !waitFor(l.gate.idle, closeWait) {
-			l.p.o.Logger.Error().Uint64("term", l.won.Term).
-				Msg("a request or commit does not return and was left behind; its result will be dropped")
-		}
+		closed = waitFor(l.gate.idle, closeWait)
 	}
 	if o.how != byLoss {
 		time.Sleep(time.Until(l.gate.lastLeft().Add(closedFor)))
 	}
+	return closed
 }
 
 // beforeRelease lets the owner of the Poller stop what it began in OnAcquired.
@@ -161,16 +164,6 @@ func (p *Poller) keepReleasing() {
 			return
 		}
 	}()
-}
-
-// resumeReleasing goes on with it after a start that came to nothing.
-func (p *Poller) resumeReleasing() {
-	p.mu.Lock()
-	standing := p.standing
-	p.mu.Unlock()
-	if standing {
-		p.keepReleasing()
-	}
 }
 
 // A background is a goroutine that can be ended and waited for.
