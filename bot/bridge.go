@@ -335,3 +335,26 @@ func (b *Bridge) Call(ctx context.Context, method string, params map[string]any)
 	}
 	return DecodeAnswer(method, answer)
 }
+
+// Name returns the member's name: as given, or as the leader made it unique.
+// Empty before Run.
+func (b *Bridge) Name() string {
+	select {
+	case <-b.ready:
+		return b.worker.Name()
+	default:
+		return ""
+	}
+}
+
+// Term returns the term that the registry shows, 0 if nobody leads or it cannot
+// be read.
+func (b *Bridge) Term() uint64 {
+	select {
+	case <-b.ready:
+		term, _ := b.termOfLease()
+		return term
+	default:
+		return 0
+	}
+}
