@@ -27,8 +27,9 @@
 //     Owns and what it does next. Whatever must not be done twice has to carry
 //     the term and be refused by its receiver, or be published by Commit.
 //   - Liveness in real time where kernel locks do not work (some network and
-//     virtual file systems, Windows): there the beat alone decides, and a death
-//     is seen after stale-after. OpenMember says so once, in the log.
+//     virtual file systems): there the beat alone decides, and a death is seen
+//     after stale-after. OpenMember says so once, in the log.
+//   - Windows: the package compiles there, and OpenMember says why it refuses.
 //   - Durability of a registry on a disk that lies about fsync. The term is
 //     still right if any member's file, or what Options.Floor reads, survived.
 //   - Safety against another user of the same uid, or root, who edits the files.

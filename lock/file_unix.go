@@ -14,6 +14,9 @@ import (
 // openSafely keeps an open from following a symlink and from waiting on a FIFO.
 const openSafely = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
+// supported says why the package cannot work on this system.
+func supported() error { return nil }
+
 func ownerOf(info fs.FileInfo) (int, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -2,12 +2,18 @@ package lock
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"golang.org/x/sys/windows"
 )
 
 const openSafely = 0
+
+// supported says why the package cannot work on this system.
+func supported() error {
+	return fmt.Errorf("windows: an open file cannot be renamed, and a locked one not be read by others: %w", errors.ErrUnsupported)
+}
 
 func ownerOf(fs.FileInfo) (int, bool) { return 0, false }
 

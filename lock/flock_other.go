@@ -8,8 +8,7 @@ import (
 	"os"
 )
 
-// systemFlock has nothing to call here. LockFileEx of Windows would do, but its
-// locks are mandatory: a locked file could not be read by observers.
+// systemFlock has nothing to call here: members are judged by their beat alone.
 func systemFlock(*os.File, lockMode) error {
 	return fmt.Errorf("flock: not on this system: %w", errors.ErrUnsupported)
 }

@@ -69,12 +69,16 @@ const freshFor = minLostWait
 // the member is then judged by its beat alone.
 //
 // Errors: an UnusableError if the directory is not writable, or what is in it
-// belongs to another user; fs.ErrExist if the instance id was used before.
+// belongs to another user; fs.ErrExist if the instance id was used before;
+// errors.ErrUnsupported on Windows.
 func OpenMember(o MemberOptions) (*Member, error) {
 	return openMember(o, ThisHost(), systemFlock)
 }
 
 func openMember(o MemberOptions, host Host, flock flockFunc) (*Member, error) {
+	if err := supported(); err != nil {
+		return nil, fmt.Errorf("open member: %w", err)
+	}
 	if o.Dir == "" {
 		return nil, errors.New("open member: no state directory given")
 	}

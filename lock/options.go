@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -90,8 +91,8 @@ func (o Options) validate() error {
 	switch {
 	case o.Dir == "":
 		return errors.New("no state directory given")
-	case o.Key == "":
-		return errors.New("no key given")
+	case o.Key == "" || !utf8.ValidString(o.Key):
+		return fmt.Errorf("key %q: want a text in UTF-8", o.Key)
 	case o.Member == nil:
 		return errors.New("no member given")
 	case o.Heartbeat < 0 || o.StaleAfter < 0 || o.OwnershipCheck < 0:

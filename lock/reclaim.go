@@ -2,6 +2,7 @@ package lock
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"time"
@@ -53,10 +54,8 @@ func (t *transactor) relieve() (guardView, bool, error) {
 			err = errors.Join(err, removeGuardFiles(place, generation, false))
 		}
 	}
-	if err != nil {
-		// It stays, and is reclaimed at a later try.
-		t.log.Warn().Err(err).Str("path", place).Msg("guard of a dead or hung member not removed")
-		return v, false, nil
+	if err != nil { // what is left of it is reclaimed by a later transaction
+		return v, false, fmt.Errorf("remove the guard of a dead or hung member: %w", explain(place, "remove the guard", err))
 	}
 	t.log.Info().Str("path", place).Str("holder", v.holder.InstanceID).Int("pid", v.holder.PID).
 		Bool("dead", facts.dead).Dur("stood", facts.stood).Msg("guard of a dead or hung member removed")

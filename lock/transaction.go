@@ -249,6 +249,9 @@ func (t *transactor) publish(g guard, c change) error {
 	if err != nil {
 		return fmt.Errorf("publish %s: %w", c.file, explain(path, "publish the new content", err))
 	}
+	if c.file == registryName {
+		t.member.registry.Store(true)
+	}
 	if c.published != nil {
 		c.published()
 	}
