@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"tgbridge/bot"
+	"tgbridge/config"
+	"tgbridge/internal/command"
+)
+
+// inputs are what a command may get on stdin.
+const (
+	inputText = "text"
+	inputJSON = "json"
+)
+
+// overflowNotice follows the first part of an output that is too long.
+const overflowNotice = "[the output was longer than 64 KiB; the rest was dropped]"
+
+// execCmd is a member whose handler runs a command for each message.
+func (c *cli) execCmd() *cobra.Command {
+	var input string
+	cmd := &cobra.Command{
+		Use:   "exec [flags] -- COMMAND [ARG...]",
+		Short: "Run a member that runs COMMAND for each message and replies with what it prints",
+		Long: `Run a member that runs COMMAND for each message: the text is its standard input, what it prints is
+the reply. Nothing printed and exit code 0: no reply. Any other end is a failure and tried again, up to
+TGBRIDGE_ATTEMPTS; then the message becomes a dead letter and its sender gets one line.
+
+The command's environment has TELEGRAM_CHAT_ID, _THREAD_ID, _USER_ID, _USERNAME, _MESSAGE_ID and
+_UPDATE_ID (unset where absent), TGBRIDGE_DELIVERY (the same for every attempt) and TGBRIDGE_ATTEMPT;
+never the token.`,
+		Example: "  tgbridge exec -- cat\n  tgbridge exec --input json -- jq -r .message.text",
+		Args:    needCommand,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if input != inputText && input != inputJSON {
+				return usage("--input: %q is neither text nor json", input)
+			}
+			path, err := exec.LookPath(args[0])
+			if err != nil {
+				return usage("COMMAND: %v", err)
+			}
+			h := &commandHandler{path: path, args: args[1:], json: input == inputJSON}
+			var reaping sync.WaitGroup
+			defer reaping.Wait()
+			return c.runMember(cmd, func(ctx context.Context, cfg config.Config, _ *bot.Bridge, log zerolog.Logger) bot.Handler {
+				for _, l := range command.Limits() {
+					log.Info().Msg(l)
+				}
+				h.env, h.log = cfg.ChildEnv(c.environ), log
+				reaping.Go(func() {
+					if err := h.runner.ReapOrphans(ctx); err != nil {
+						log.Warn().Err(err).Msg("orphans are not collected")
+					}
+				})
+				return h
+			})
+		},
+	}
+	cmd.Flags().StringVar(&input, "input", inputText,
+		"what COMMAND reads: text (messages and channel posts) or json (every kind of update, raw)")
+	return cmd
+}
+
+func needCommand(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("a command is needed: tgbridge exec -- COMMAND [ARG...]")
+	}
+	return nil
+}
+
+// commandHandler runs the command for each update.
+type commandHandler struct {
+	runner command.Runner
+	path   string
+	args   []string
+	env    []string
+	json   bool
+	log    zerolog.Logger
+}
+
+var _ bot.Handler = (*commandHandler)(nil)
+
+// Handle runs the command once. An error is a failed attempt.
+func (h *commandHandler) Handle(ctx context.Context, u *bot.Update) (bot.Reply, error) {
+	stdin, ok := h.stdin(u)
+	if !ok {
+		return bot.Reply{}, nil
+	}
+	result, err := h.runner.Run(ctx, command.Spec{Path: h.path, Args: h.args, Env: h.environ(u), Stdin: stdin})
+	if result.Stderr != "" {
+		h.log.Debug().Str("delivery", u.Delivery()).Str("stderr", result.Stderr).Msg("the command wrote to stderr")
+	}
+	switch {
+	case err != nil:
+		return bot.Reply{}, err
+	case result.Signal != "":
+		return bot.Reply{}, fmt.Errorf("the command was ended by %s", result.Signal)
+	case result.ExitCode != 0:
+		return bot.Reply{}, fmt.Errorf("the command exited with code %d", result.ExitCode)
+	}
+	return bot.Reply{Text: replyText(result)}, nil
+}
+
+// stdin returns what the command reads, and whether it runs at all.
+func (h *commandHandler) stdin(u *bot.Update) ([]byte, bool) {
+	if h.json {
+		return u.Raw(), true
+	}
+	if (u.Kind() != "message" && u.Kind() != "channel_post") || u.Text() == "" {
+		return nil, false
+	}
+	return []byte(u.Text()), true
+}
+
+// environ is the command's environment: the own one without the token, and what
+// is known of the update.
+func (h *commandHandler) environ(u *bot.Update) []string {
+	env := append([]string(nil), h.env...)
+	set := func(name string, value int64) {
+		if value != 0 {
+			env = append(env, name+"="+strconv.FormatInt(value, 10))
+		}
+	}
+	chat, _ := u.ChatID()
+	set("TELEGRAM_CHAT_ID", chat)
+	set("TELEGRAM_THREAD_ID", u.ThreadID())
+	set("TELEGRAM_USER_ID", u.UserID())
+	set("TELEGRAM_MESSAGE_ID", u.MessageID())
+	if u.Username() != "" {
+		env = append(env, "TELEGRAM_USERNAME="+u.Username())
+	}
+	return append(env,
+		"TELEGRAM_UPDATE_ID="+strconv.FormatInt(u.ID(), 10),
+		"TGBRIDGE_DELIVERY="+u.Delivery(),
+		"TGBRIDGE_ATTEMPT="+strconv.Itoa(u.Attempt()))
+}
+
+// replyText makes text of what a command printed: valid UTF-8, without the line
+// ends at its end. Of output that was too long it keeps the beginning, as much
+// as fits into one message, and says so.
+func replyText(r command.Result) string {
+	text := string(r.Stdout)
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	text = strings.TrimRight(text, "\r\n")
+	if !r.Overflow {
+		return text
+	}
+	return bot.FirstPart(text, len(overflowNotice)+1) + "\n" + overflowNotice
+}

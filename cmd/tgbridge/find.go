@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"tgbridge/bot"
+	"tgbridge/bus"
+	"tgbridge/config"
+	"tgbridge/lock"
+)
+
+// place is a bot's directory, as commands that are no members find it.
+type place struct {
+	cfg   config.Config
+	botID int64
+	dir   string
+}
+
+// find finds the bot: by id, by the token, or as the only one in the state
+// directory.
+func find(cfg config.Config, id int64) (place, error) {
+	if id == 0 {
+		id = cfg.BotID
+	}
+	if id == 0 {
+		var err error
+		if id, err = onlyBot(cfg.StateDir); err != nil {
+			return place{}, err
+		}
+	}
+	p := place{cfg: cfg, botID: id, dir: bot.BotDir(cfg.StateDir, id)}
+	if _, err := os.Stat(p.dir); errors.Is(err, fs.ErrNotExist) {
+		return place{}, fmt.Errorf("no state of bot %d in %s: no member ever ran here, or another state directory is meant (--state-dir)", id, cfg.StateDir)
+	} else if err != nil {
+		return place{}, fmt.Errorf("%w: %w", bot.ErrState, err)
+	}
+	return p, nil
+}
+
+func onlyBot(stateDir string) (int64, error) {
+	entries, err := os.ReadDir(stateDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("%w: %w", bot.ErrState, err)
+	}
+	var ids []int64
+	for _, e := range entries {
+		if id, err := strconv.ParseInt(e.Name(), 10, 64); err == nil && id > 0 && e.IsDir() {
+			ids = append(ids, id)
+		}
+	}
+	switch len(ids) {
+	case 1:
+		return ids[0], nil
+	case 0:
+		return 0, fmt.Errorf("no bot's state in %s: start a member first, or name the directory with --state-dir", stateDir)
+	}
+	return 0, usage("%s holds %d bots %v: say which with --bot ID", stateDir, len(ids), ids)
+}
+
+// errNobodyLeads: there is no leader to ask.
+var errNobodyLeads = errors.New("nobody leads this bot now: start a member (tgbridge echo), or try again in a moment")
+
+// lease reads who leads.
+func (p place) lease() (lock.Entry, error) {
+	e, err := lock.ReadLease(p.dir, bot.LeaseKey(p.botID))
+	if err != nil {
+		return lock.Entry{}, fmt.Errorf("%w: read registry: %w", bot.ErrState, err)
+	}
+	return e, nil
+}
+
+// observer looks at members without being one.
+func (p place) observer() *lock.Observer {
+	believed, err := lock.LocksExclude(filepath.Join(p.dir, "members"))
+	return lock.NewObserver(lock.ObserverOptions{Dir: p.dir, Host: lock.ThisHost(), LocksBelieved: err == nil && believed})
+}
+
+// leader returns a client of the running leader.
+func (p place) leader() (*bus.Client, lock.Entry, error) {
+	e, err := p.lease()
+	if err != nil {
+		return nil, e, err
+	}
+	if !e.Held() {
+		return nil, e, errNobodyLeads
+	}
+	path := e.BusSocketPath
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.dir, path)
+	}
+	return bus.NewClient(bus.Target{Socket: path, Secret: e.BusSecret, Term: e.Epoch}, "command"), e, nil
+}
+
+// askLeader asks the leader, whoever that is, again while one takes over from
+// another, for as long as an election may take.
+func (p place) askLeader(ctx context.Context, ask func(ctx context.Context, c *bus.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.StaleAfter+time.Second)
+	defer cancel()
+	for {
+		c, _, err := p.leader()
+		if err == nil {
+			err = ask(ctx, c)
+			c.Close()
+			if err == nil || !isPassing(err) {
+				return err
+			}
+		} else if !errors.Is(err, errNobodyLeads) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// isPassing reports whether a failure is one that a change of leader explains:
+// nobody answered, or one that does not lead (any more).
+func isPassing(err error) bool {
+	var refused *bus.Refused
+	if errors.As(err, &refused) {
+		return bus.IsRefused(err, bus.CodeNotLeader, bus.CodeTerm, bus.CodeBusy, bus.CodeSecret)
+	}
+	return !errors.Is(err, context.Canceled)
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"tgbridge/bot"
+	"tgbridge/bus"
+	"tgbridge/lock"
+)
+
+// handoverCmd asks the leader to hand over.
+func (c *cli) handoverCmd() *cobra.Command {
+	var (
+		id    int64
+		to    string
+		force bool
+	)
+	cmd := &cobra.Command{
+		Use:   "handover",
+		Short: "Let the leader hand over to another member, gracefully",
+		Long: "Let the leader hand over to another member, gracefully: it ends its poll, releases the lease and\n" +
+			"follows. With --force the lease is taken from exactly the leader that status shows, without\n" +
+			"asking it, and released at once, so that the members elect: for a leader that does not answer.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			p, err := find(cfg, id)
+			if err != nil {
+				return err
+			}
+			if force && to != "" {
+				return usage("--force and --to exclude one another: by force nobody is named, the members elect")
+			}
+			before, err := p.lease()
+			if err != nil {
+				return err
+			}
+			if !before.Held() {
+				return errNobodyLeads
+			}
+			if force {
+				err = p.takeByForce(cmd.Context(), before, c.logger(cfg))
+			} else {
+				err = p.askLeader(cmd.Context(), func(ctx context.Context, b *bus.Client) error { return b.Handover(ctx, to) })
+			}
+			if err != nil {
+				return err
+			}
+			after, err := p.waitSuccessor(cmd.Context(), before)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s leads since %s, term %d (before: %s, term %d)\n",
+				after.Name, time.UnixMilli(after.AcquiredMs).Format(time.TimeOnly), after.Epoch, before.Name, before.Epoch)
+			return err
+		},
+	}
+	cmd.Flags().Int64Var(&id, "bot", 0, "the bot's id, where neither the token nor the state directory tells")
+	cmd.Flags().StringVar(&to, "to", "", "name of the member that shall lead; default any")
+	cmd.Flags().BoolVar(&force, "force", false, "take the lease from a leader that does not answer")
+	return cmd
+}
+
+// waitSuccessor waits until another lease stands.
+func (p place) waitSuccessor(ctx context.Context, before lock.Entry) (lock.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*p.cfg.StaleAfter)
+	defer cancel()
+	for {
+		if e, err := p.lease(); err == nil && e.Held() && e.Epoch > before.Epoch {
+			return e, nil
+		}
+		select {
+		case <-ctx.Done():
+			return lock.Entry{}, fmt.Errorf("%s gave the lease up, but nobody took over within %v; see tgbridge status", before.Name, 2*p.cfg.StaleAfter)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// takeByForce takes the lease from exactly that owner and releases it at once.
+func (p place) takeByForce(ctx context.Context, owner lock.Entry, log zerolog.Logger) error {
+	m, err := lock.OpenMember(lock.MemberOptions{
+		Dir: p.dir, Instance: uuid.NewString(), Name: "handover", Version: buildVersion(), Role: lock.RoleCommand, Logger: log,
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", bot.ErrState, err)
+	}
+	defer func() { _ = m.Close() }()
+	cwd, _ := os.Getwd() // for people only
+	return lock.TakeFrom(ctx, lock.Options{
+		Dir: p.dir, Key: bot.LeaseKey(p.botID), Member: m, Observer: p.observer(), Cwd: cwd,
+		Heartbeat: p.cfg.Heartbeat, StaleAfter: p.cfg.StaleAfter, OwnershipCheck: p.cfg.OwnershipCheck, Logger: log,
+	}, owner)
+}

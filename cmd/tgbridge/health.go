@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tgbridge/bot"
+	"tgbridge/lock"
+	"tgbridge/polling"
+)
+
+// healthCmd is the health check of containers.
+func (c *cli) healthCmd() *cobra.Command {
+	var (
+		id    int64
+		ready bool
+	)
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Exit 0 if the members in this container (PID namespace) are well",
+		Long: "Exit 0 if the members in this PID namespace are well, read from their files: a leader that makes\n" +
+			"progress, also while Telegram refuses; a follower that has joined; an election under way.\n" +
+			"With --ready polls must succeed, too.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			p, err := find(cfg, id)
+			if err != nil {
+				return err
+			}
+			return p.health(cmd.Context(), ready)
+		},
+	}
+	cmd.Flags().Int64Var(&id, "bot", 0, "the bot's id, where neither the token nor the state directory tells")
+	cmd.Flags().BoolVar(&ready, "ready", false, "polls must succeed, too")
+	return cmd
+}
+
+// health looks at the members of this PID namespace, twice, to see their beats
+// move.
+func (p place) health(ctx context.Context, ready bool) error {
+	o := p.observer()
+	if _, err := o.Members(); err != nil {
+		return fmt.Errorf("%w: %w", bot.ErrState, err)
+	}
+	deadline := time.Now().Add(2 * p.cfg.Heartbeat)
+	for {
+		problem, err := p.look(o)
+		if err != nil {
+			return err
+		}
+		if problem == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			return &errUnhealthy{problem}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(p.cfg.Heartbeat / 4):
+		}
+	}
+	if !ready {
+		return nil
+	}
+	s, err := p.status(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Role != "leader" || s.Poll.State != polling.StatePolling && s.Poll.State != polling.StateFull {
+		return &errUnhealthy{"polls do not succeed: " + s.Poll.State + " " + s.Poll.LastError}
+	}
+	return nil
+}
+
+// look returns what is wrong with a member of this PID namespace as far as it
+// was watched, or "".
+func (p place) look(o *lock.Observer) (string, error) {
+	lease, err := p.lease()
+	if err != nil {
+		return "", err
+	}
+	readings, err := o.Members()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", bot.ErrState, err)
+	}
+	own := lock.ThisHost()
+	found := false
+	for _, r := range readings {
+		i := r.Info
+		if r.Dead() || r.Torn || i.Role == lock.RoleCommand || i.BootID != own.BootID || i.PIDNamespace != own.PIDNamespace {
+			continue
+		}
+		found = true
+		switch {
+		case r.Unmoved > 0 && r.Unmoved >= p.cfg.Heartbeat*3/2:
+			return fmt.Sprintf("member %s (pid %d) makes no progress", i.Name, i.PID), nil
+		case i.Role == lock.RoleFollower && lease.Held() && i.Joined != lease.Epoch:
+			return fmt.Sprintf("member %s (pid %d) has not joined the leader %s", i.Name, i.PID, lease.Name), nil
+		}
+	}
+	if !found {
+		return "no member runs in this PID namespace", nil
+	}
+	return "", nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"tgbridge/internal/secret"
+)
+
+// cli is what the commands have in common.
+type cli struct {
+	stdin          io.Reader
+	stdout, stderr *redactor
+	stderrTerminal bool // stderr is a terminal, before it was wrapped
+	environ        []string
+	exit           func(code int) // ends the process at once, for the second signal alone
+	ran            bool           // a command began its work: cobra has nothing more to refuse
+	beside         beside
+}
+
+// newCLI returns a cli that writes the token of the environment nowhere.
+func newCLI(stdin io.Reader, stdout, stderr io.Writer, environ []string, exit func(int)) *cli {
+	c := &cli{
+		stdin:          stdin,
+		stdout:         newRedactor(stdout),
+		stderr:         newRedactor(stderr),
+		stderrTerminal: isTerminal(stderr),
+		environ:        environ,
+		exit:           exit,
+	}
+	for _, entry := range environ {
+		if token, ok := strings.CutPrefix(entry, "TELEGRAM_BOT_TOKEN="); ok {
+			c.hide(secret.New(token))
+		}
+	}
+	return c
+}
+
+// hide keeps a token out of everything that is written from now on.
+func (c *cli) hide(token secret.Secret) {
+	c.stdout.hide(token)
+	c.stderr.hide(token)
+}
+
+// commands lists the commands, in the order of the help.
+func (c *cli) commands() []*cobra.Command {
+	return []*cobra.Command{
+		c.versionCmd(),
+	}
+}
+
+// run runs the command that args name, and returns the exit code.
+func run(c *cli, args []string) int {
+	return c.execute(c.rootCmd(c.commands()...), args)
+}
+
+// rootCmd returns the command that the others hang on. The settings are flags
+// of all of them.
+func (c *cli) rootCmd(commands ...*cobra.Command) *cobra.Command {
+	cobra.EnableCommandSorting = false
+	root := &cobra.Command{
+		Use:   "tgbridge",
+		Short: "One Telegram bot, many processes",
+		Long: `tgbridge shares one Telegram bot among many processes: one of them polls
+Telegram, all get their share of the updates, and when that one dies, hangs or
+is stopped, another takes over.
+
+Settings are environment variables, such as TELEGRAM_BOT_TOKEN, or flags.`,
+		SilenceErrors: true, // execute prints them, with the exit code
+		SilenceUsage:  true,
+	}
+	root.SetIn(c.stdin)
+	root.SetOut(c.stdout)
+	root.SetErr(c.stderr)
+	root.SetFlagErrorFunc(flagError)
+	addSettings(root.PersistentFlags())
+	for _, cmd := range commands {
+		c.noteRun(cmd)
+		root.AddCommand(cmd)
+	}
+	return root
+}
+
+// noteRun makes cmd say that it began its work: what cobra refused before was
+// wrong usage.
+func (c *cli) noteRun(cmd *cobra.Command) {
+	work := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c.ran = true
+		return work(cmd, args)
+	}
+}
+
+// flagError explains why there is no flag for the token.
+func flagError(_ *cobra.Command, err error) error {
+	if strings.HasPrefix(err.Error(), "unknown flag: --bot-token") || strings.HasPrefix(err.Error(), "unknown flag: --token") {
+		return usage("%v: every process could read it there; use TELEGRAM_BOT_TOKEN or --bot-token-file", err)
+	}
+	return err
+}
+
+// execute runs root with args and whatever runs beside it, prints the error if
+// there is one, and returns the exit code.
+func (c *cli) execute(root *cobra.Command, args []string) int {
+	root.SetArgs(args)
+	cmd, err := root.ExecuteC()
+	err = errors.Join(err, c.beside.end())
+	if err == nil {
+		return exitOK
+	}
+	if !c.ran {
+		err = usage("%w", err)
+	}
+	fmt.Fprintf(c.stderr, "tgbridge: %v\n", err)
+	var wrongUsage *usageError
+	if errors.As(err, &wrongUsage) {
+		fmt.Fprintf(c.stderr, "See '%s --help'.\n", cmd.CommandPath())
+	}
+	return exitCode(err)
+}
+
+// background runs work beside the command. Its context ends when the command
+// has ended, execute waits for it, and its error counts as the command's.
+func (c *cli) background(work func(ctx context.Context) error) { c.beside.start(work) }
+
+// beside is the work that goes on beside a command. The zero value is ready.
+type beside struct {
+	work   sync.WaitGroup
+	cancel []context.CancelFunc // used by the command's goroutine alone
+
+	mu  sync.Mutex // guards err
+	err error
+}
+
+func (b *beside) start(work func(ctx context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	b.cancel = append(b.cancel, cancel)
+	b.work.Go(func() {
+		err := work(ctx)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.err = errors.Join(b.err, err)
+	})
+}
+
+// end tells all work to end, waits for it, and returns its errors.
+func (b *beside) end() error {
+	for _, cancel := range b.cancel {
+		cancel()
+	}
+	b.work.Wait()
+	return b.err
+}

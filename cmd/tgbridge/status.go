@@ -1,0 +1,150 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tgbridge/bot"
+	"tgbridge/polling"
+)
+
+// statusCmd tells who leads and how it goes.
+func (c *cli) statusCmd() *cobra.Command {
+	var (
+		id            int64
+		asJSON, watch bool
+	)
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Tell who leads, the members, their work and the last faults",
+		Long: "Tell who leads, since when and under which term, the members, their lanes and work, what is\n" +
+			"pending, the last poll and its faults, and who was denied. It asks the leader; if none answers it\n" +
+			"reads the files. It never contends for the lock. Exit code 0: healthy; 1: not.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			p, err := find(cfg, id)
+			if err != nil {
+				return err
+			}
+			for {
+				s, err := p.status(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if err := printStatus(cmd.OutOrStdout(), s, asJSON, watch); err != nil {
+					return err
+				}
+				if !watch {
+					return healthOf(s)
+				}
+				select {
+				case <-cmd.Context().Done():
+					return nil
+				case <-time.After(time.Second):
+				}
+			}
+		},
+	}
+	cmd.Flags().Int64Var(&id, "bot", 0, "the bot's id, where neither the token nor the state directory tells")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&watch, "watch", false, "print anew each second, until interrupted")
+	return cmd
+}
+
+// status asks the leader, and reads the files if it does not answer.
+func (p place) status(ctx context.Context) (bot.Status, error) {
+	var s bot.Status
+	if c, _, err := p.leader(); err == nil {
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		if err := c.Status(ctx, &s); err == nil && s.BotID == p.botID {
+			return s, nil
+		}
+	} else if !errors.Is(err, errNobodyLeads) {
+		return s, err
+	}
+	s, err := bot.ReadStatus(p.dir, p.botID, p.observer(), p.cfg.StaleAfter)
+	if err != nil {
+		return s, fmt.Errorf("%w: %w", bot.ErrState, err)
+	}
+	return s, nil
+}
+
+// errUnhealthy has been told by the printed status.
+type errUnhealthy struct{ why string }
+
+func (e *errUnhealthy) Error() string { return e.why }
+
+// healthOf returns why a status is not healthy.
+func healthOf(s bot.Status) error {
+	switch {
+	case s.Leader == nil:
+		return &errUnhealthy{"nobody leads"}
+	case s.Role != "leader":
+		return &errUnhealthy{fmt.Sprintf("the leader %s (pid %d) does not answer", s.Leader.Name, s.Leader.PID)}
+	case s.Poll.State != polling.StatePolling && s.Poll.State != polling.StateFull && s.Poll.State != polling.StateStarting:
+		return &errUnhealthy{"polling does not succeed: " + cmp.Or(s.Poll.LastError, s.Poll.State)}
+	}
+	return nil
+}
+
+func printStatus(w io.Writer, s bot.Status, asJSON, watch bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(s)
+	}
+	if watch {
+		if _, err := fmt.Fprint(w, "\x1b[H\x1b[2J"); err != nil {
+			return err
+		}
+	}
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) } // Flush tells of errors
+	line("bot\t%d", s.BotID)
+	if s.Leader == nil {
+		line("leader\tnobody (last term %d)", s.Term)
+	} else {
+		line("leader\t%s (pid %d on %s), term %d, since %s", s.Leader.Name, s.Leader.PID, s.Leader.Host, s.Term,
+			s.Leader.Since.Local().Format(time.DateTime))
+	}
+	if s.Role != "leader" {
+		line("source\tthe files: no leader answered")
+	} else {
+		last := "never"
+		if s.Leader != nil && s.Leader.LastPoll != nil {
+			last = time.Since(*s.Leader.LastPoll).Round(time.Second).String() + " ago"
+		}
+		line("polling\t%s, last answer %s, conflicts %d", s.Poll.State, last, s.Poll.Conflicts)
+		if s.Poll.LastError != "" {
+			line("last error\t%s", s.Poll.LastError)
+		}
+		line("pending\t%d, dead letters %d", s.Pending, s.DeadLetters)
+	}
+	line("\nMEMBER\tPID\tHOST\tROLE\tLANES\tIN FLIGHT\tLAST SEEN")
+	for _, m := range s.Members {
+		seen := time.Since(m.LastSeen).Round(time.Second).String() + " ago"
+		if m.Hung {
+			seen += " (hangs)"
+		}
+		line("%s\t%d\t%s\t%s\t%d\t%d\t%s", m.Name, m.PID, m.Host, m.Role, m.Lanes, m.InFlight, seen)
+	}
+	for i, d := range s.Denied {
+		if i == 0 {
+			line("\nDENIED\tKIND\tAT")
+		}
+		line("%d\t%s\t%s", d.UserID, d.Kind, d.At.Local().Format(time.DateTime))
+	}
+	return out.Flush()
+}
