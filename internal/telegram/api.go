@@ -101,8 +101,9 @@ func NewAPI(client Caller, o APIOptions) (*API, error) {
 // Errors: *Error for Telegram's last word, *TransportError for what surely had
 // no effect and could not be repeated any longer (see SurelyNoEffect), either
 // wrapped together with ErrOutcomeUnknown when an attempt may have had its
-// effect; what Check returned; ErrMethodRefused. The context's cause is inside
-// a *TransportError.
+// effect; ErrMethodRefused. The context's cause and what Check returned are
+// inside a *TransportError. A 429 is waited for as long as Telegram says, and
+// each time: only the context bounds that.
 func (a *API) Call(ctx context.Context, method string, params map[string]string) (json.RawMessage, error) {
 	if err := checkCallable(method); err != nil {
 		return nil, err
@@ -212,7 +213,7 @@ func (c *call) ready(ctx context.Context) error {
 		return nil
 	}
 	if err := c.api.o.Check(ctx); err != nil {
-		return fmt.Errorf("%s: not sent: %w", c.method, err)
+		return &TransportError{Method: c.method, Err: err}
 	}
 	return nil
 }

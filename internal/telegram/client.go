@@ -43,8 +43,8 @@ type ClientOptions struct {
 	APIURL string
 	// UserAgent is sent with every request. Default "tgbridge".
 	UserAgent string
-	// MaxBody is the longest answer taken, in bytes. Default 64 MiB, three
-	// times what 100 of the longest updates need.
+	// MaxBody is the longest answer taken, in bytes. Default 64 MiB: room for
+	// 100 updates of 32,768 characters that are all escaped, three times over.
 	MaxBody int64
 	// Logger gets a line per request at debug level, without parameters. The
 	// zero Logger writes nothing.

@@ -18,7 +18,9 @@
 // What is not promised: a call that ends with ErrOutcomeUnknown may have had
 // its effect or not. The pace is kept by this process alone; another program
 // with the same token is seen only through the 429 that it causes. Files are
-// not uploaded.
+// not uploaded. net/http writes a line to the standard logger, quoting the
+// server, when a server speaks on an idle connection; whoever owns the process
+// decides where that logger writes.
 //
 // The transport is telegram-bot-api/v5, of which MakeRequest and Params alone
 // are used. It logs nothing on that path; SilenceLibrary is for a main that

@@ -27,7 +27,8 @@ func isRead(method string) bool {
 }
 
 // isPaced reports whether Telegram counts a method as a message: what sends
-// and what edits. "Typing" is none.
+// and what edits. "Typing" is none. What sends several messages at once (an
+// album, forwardMessages) is counted as one; a 429 corrects that.
 func isPaced(method string) bool {
 	m := strings.ToLower(method)
 	switch m {
