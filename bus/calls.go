@@ -4,14 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
 	"sync"
 )
 
 // A Call is a request to the far side, made once for its id.
 type Call struct {
 	Request     string // id: the same id is the same call
-	Method      string
+	Method      string // one segment of a path, escaped on its way from a member
 	ContentType string
 	Body        []byte
 	Seq         uint64 // of the delivery whose handler or reply makes it; 0: none
@@ -39,13 +42,16 @@ type CallRecord struct {
 	Done    bool
 }
 
-// CallLog keeps intents and results of calls. It belongs to one term.
+// CallLog keeps intents and results of calls. It belongs to one term. Its
+// methods wait until the record is written, and may be called on many goroutines.
 type CallLog interface {
-	// Intend records that a call is about to be made.
+	// Intend records that a call is about to be made. After an error it is not.
 	Intend(CallRecord) error
-	// Conclude records its result.
+	// Conclude records a result. It returns nil only if the leader was found to
+	// lead still after the record was written: otherwise a successor may have
+	// read the log before, and has to be told by this member.
 	Conclude(request string, r CallResult) error
-	// Withdraw records that it was not made after all.
+	// Withdraw records that a call was not made after all.
 	Withdraw(request string) error
 	// Result returns a recorded result.
 	Result(request string) (CallResult, error)
@@ -61,14 +67,19 @@ var ErrOutcomeUnknown = errors.New("the outcome of the call is unknown")
 // ErrOtherRequest says that the id of a call was used before with other bytes.
 var ErrOtherRequest = errors.New("this request id was used before with other bytes")
 
-// keepResults is how many results of ended calls are remembered in memory, for
-// repeated requests whose delivery is gone from the journal.
-const keepResults = 1024
+// How much is remembered of ended calls: of the latest, the result; of more
+// that a delivery made, that the log has it.
+const (
+	keepResults = 1024
+	keepRecords = 64 << 10
+)
 
 // Calls performs calls and remembers their results. It belongs to the member,
 // not to a term: a call in flight when leadership ends goes on, and its result
 // is told to the successor. It is safe for concurrent use; no lock is held
 // while a call is made.
+//
+// Goroutines: one for each call that this member makes; Wait waits for them.
 type Calls struct {
 	ctx      context.Context // ends every call: the member's last resort
 	instance string
@@ -76,21 +87,33 @@ type Calls struct {
 
 	mu       sync.Mutex // guards what follows; held for no I/O
 	log      CallLog    // nil while the member does not lead
+	term     int        // counts Lead and Follow
 	own      map[string]*ownCall
 	ended    []string // requests of own that ended, oldest first
 	recorded map[string]CallRecord
+	older    []string // requests that forget moved to recorded, oldest first
 	foreign  map[string]*foreignCall
-	changed  chan struct{} // closed and made anew when a call of own ends
+	notMade  map[string]bool // named in flight, perhaps, to the leader of a later term, but not begun
+	changed  chan struct{}   // closed and made anew when a call of own ends
 	running  sync.WaitGroup
 }
 
 // ownCall is a call that this member makes or made.
 type ownCall struct {
-	hash   uint64
+	record CallRecord
 	done   chan struct{} // closed when result or err is set
 	result CallResult
 	err    error
-	told   bool // its result is with a journal
+	told   bool // its result is with a leader that leads
+}
+
+func (o *ownCall) isDone() bool {
+	select {
+	case <-o.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // foreignCall is a call that another member, once leader, may have in flight.
@@ -111,8 +134,10 @@ const (
 	lost          // its member died or hung
 )
 
-// NewCalls returns the calls of a member. Perform makes one call and returns
-// its result, or ErrNotBegun; ctx ends all of them, when the member's time to
+// NewCalls returns the calls of a member. Perform makes one call and returns its
+// result, of which Body is JSON, or ErrNotBegun if surely nothing of it was sent.
+// With any other error the outcome is unknown: the result is a refusal with
+// CodeUnknown and the error's text. ctx ends all calls, when the member's time to
 // stop is over.
 func NewCalls(ctx context.Context, instance string, perform func(ctx context.Context, c Call) (CallResult, error)) *Calls {
 	return &Calls{
@@ -122,16 +147,20 @@ func NewCalls(ctx context.Context, instance string, perform func(ctx context.Con
 		own:      map[string]*ownCall{},
 		recorded: map[string]CallRecord{},
 		foreign:  map[string]*foreignCall{},
+		notMade:  map[string]bool{},
 		changed:  make(chan struct{}),
 	}
 }
 
-// Lead begins a term: what its journal holds of calls.
+// Lead begins a term: what its journal holds of calls. The hub of the term may
+// admit members only afterwards.
 func (c *Calls) Lead(log CallLog, records []CallRecord) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log = log
+	c.term++
 	c.recorded = map[string]CallRecord{}
+	c.older = nil
 	c.foreign = map[string]*foreignCall{}
 	for _, r := range records {
 		switch {
@@ -149,6 +178,7 @@ func (c *Calls) Follow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log = nil
+	c.term++
 	for _, f := range c.foreign {
 		f.end(lost, CallResult{})
 	}
@@ -162,75 +192,87 @@ func (f *foreignCall) end(fate fate, r CallResult) {
 	}
 }
 
-// Do makes a call, or returns the result that its id has already. It returns
-// ErrNotBegun, ErrOutcomeUnknown or ErrOtherRequest as they say, or the error of
-// ctx; the call goes on in the last case.
+// Do makes a call, or returns the result that its id has already. A call that a
+// former leader may have in flight is waited for until that member tells of it,
+// or is lost.
+//
+// Errors: ErrNotBegun, also while the member does not lead; ErrOutcomeUnknown if
+// a former leader was lost in mid-call; ErrOtherRequest; the error of the log;
+// the cause of ctx, and the call goes on then.
 func (c *Calls) Do(ctx context.Context, call Call) (CallResult, error) {
 	hash := call.hash()
 	for {
-		own, foreign, log, err := c.find(call, hash)
+		f, err := c.find(call, hash)
 		switch {
 		case err != nil:
 			return CallResult{}, err
-		case own != nil:
+		case f.own != nil:
 			select {
-			case <-own.done:
-				return own.result, own.err
+			case <-f.own.done:
+				return f.own.result, f.own.err
 			case <-ctx.Done():
 				return CallResult{}, context.Cause(ctx)
 			}
-		case foreign == nil:
-			return log.Result(call.Request)
+		case f.foreign == nil:
+			return f.log.Result(call.Request)
 		}
 		select {
-		case <-foreign.settle:
+		case <-f.foreign.settle:
 		case <-ctx.Done():
 			return CallResult{}, context.Cause(ctx)
 		}
-		if r, err, settled := c.settle(call, foreign, log); settled {
+		if r, err, settled := c.settle(call, f.foreign, f.term); settled {
 			return r, err
 		}
 	}
 }
 
-// find returns the call of own, started if it is new; or the foreign one to
-// wait for; or neither if the journal has its result.
-func (c *Calls) find(call Call, hash uint64) (*ownCall, *foreignCall, CallLog, error) {
+// found is where the result of a call comes from: own, or foreign, or else log.
+type found struct {
+	own     *ownCall
+	foreign *foreignCall
+	log     CallLog
+	term    int
+}
+
+// find says where the result of a call comes from. It starts a new one.
+func (c *Calls) find(call Call, hash uint64) (found, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if own := c.own[call.Request]; own != nil {
-		if own.hash != hash {
-			return nil, nil, nil, ErrOtherRequest
-		}
-		return own, nil, nil, nil
+		return found{own: own}, sameBytes(own.record.Hash, hash)
 	}
 	if c.log == nil {
-		return nil, nil, nil, ErrNotBegun
+		return found{}, ErrNotBegun
 	}
-	if f := c.foreign[call.Request]; f != nil {
-		if f.hash != hash {
-			return nil, nil, nil, ErrOtherRequest
-		}
-		return nil, f, c.log, nil
+	f := found{log: c.log, term: c.term}
+	if f.foreign = c.foreign[call.Request]; f.foreign != nil {
+		return f, sameBytes(f.foreign.hash, hash)
 	}
 	if r, ok := c.recorded[call.Request]; ok {
-		if r.Hash != hash {
-			return nil, nil, nil, ErrOtherRequest
-		}
-		return nil, nil, c.log, nil
+		return f, sameBytes(r.Hash, hash)
 	}
-	own := &ownCall{hash: hash, done: make(chan struct{})}
-	c.own[call.Request] = own
-	log := c.log
-	c.running.Go(func() { c.run(call, own, log) })
-	return own, nil, nil, nil
+	f.own = &ownCall{done: make(chan struct{}), record: CallRecord{
+		Request: call.Request, Seq: call.Seq, Lane: call.Lane, By: c.instance, Hash: hash,
+	}}
+	c.own[call.Request] = f.own
+	delete(c.notMade, call.Request)
+	c.running.Go(func() { c.run(call, f.own, f.log, f.term) })
+	return f, nil
+}
+
+func sameBytes(a, b uint64) error {
+	if a != b {
+		return ErrOtherRequest
+	}
+	return nil
 }
 
 // settle decides what the end of a foreign call means for the same call here.
-func (c *Calls) settle(call Call, f *foreignCall, log CallLog) (CallResult, error, bool) {
+func (c *Calls) settle(call Call, f *foreignCall, term int) (CallResult, error, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.log != log {
+	if c.term != term {
 		return CallResult{}, ErrNotBegun, true
 	}
 	switch {
@@ -239,29 +281,34 @@ func (c *Calls) settle(call Call, f *foreignCall, log CallLog) (CallResult, erro
 	case f.fate == lost && !call.Again:
 		return CallResult{}, ErrOutcomeUnknown, true
 	}
-	delete(c.foreign, call.Request) // make it here
+	if c.foreign[call.Request] == f {
+		delete(c.foreign, call.Request) // make it here
+	}
 	return CallResult{}, nil, false
 }
 
 // run makes a call: intent, call, result.
-func (c *Calls) run(call Call, own *ownCall, log CallLog) {
+func (c *Calls) run(call Call, own *ownCall, log CallLog, term int) {
 	var r CallResult
-	err := log.Intend(CallRecord{
-		Request: call.Request, Seq: call.Seq, Lane: call.Lane, By: c.instance, Hash: own.hash,
-	})
+	err := log.Intend(own.record)
 	if err != nil {
 		err = errors.Join(ErrNotBegun, err)
 	} else {
 		// The context is the member's, not the caller's: who began a call waits
 		// for its outcome, whatever becomes of the one who asked.
 		r, err = c.perform(c.ctx, call)
+		if err == nil {
+			err = r.check()
+		}
 	}
 	told := false
-	switch {
-	case err == nil:
-		told = log.Conclude(call.Request, r) == nil
-	case errors.Is(err, ErrNotBegun):
+	if errors.Is(err, ErrNotBegun) {
 		_ = log.Withdraw(call.Request) // a successor asks this member in any case
+	} else {
+		if err != nil {
+			r, err = unknownResult(err), nil
+		}
+		told = log.Conclude(call.Request, r) == nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,6 +316,9 @@ func (c *Calls) run(call Call, own *ownCall, log CallLog) {
 	close(own.done)
 	if err != nil {
 		delete(c.own, call.Request)
+		if c.term != term {
+			c.notMade[call.Request] = true
+		}
 	} else {
 		c.ended = append(c.ended, call.Request)
 		c.forget()
@@ -277,104 +327,46 @@ func (c *Calls) run(call Call, own *ownCall, log CallLog) {
 	c.changed = make(chan struct{})
 }
 
-// forget drops the oldest results that a journal has.
+// check reports why a result cannot be kept.
+func (r CallResult) check() error {
+	switch {
+	case len(r.Body) > MaxResult:
+		return fmt.Errorf("the answer has %d bytes, at most %d are kept", len(r.Body), MaxResult)
+	case !json.Valid(r.Body):
+		return errors.New("the answer is not JSON")
+	}
+	return nil
+}
+
+// unknownResult is what is kept of a call that may have had its effect, so that
+// nobody makes it again.
+func unknownResult(err error) CallResult {
+	body, _ := encodeJSON(ErrorAnswer{Error: err.Error(), Code: CodeUnknown}) // strings always encode
+	return CallResult{Status: http.StatusBadGateway, Body: body}
+}
+
+// forget drops the oldest results that a leader has. Of those that a delivery
+// made, this leader's log has the result for as long as the delivery is pending.
 func (c *Calls) forget() {
 	for len(c.ended) > keepResults {
 		oldest := c.ended[0]
-		if own := c.own[oldest]; own != nil && !own.told && len(c.ended) < 4*keepResults {
+		own := c.own[oldest]
+		if !own.told && len(c.ended) < 4*keepResults {
 			return
 		}
 		delete(c.own, oldest)
 		c.ended = c.ended[1:]
+		if own.told && own.record.Seq != 0 && c.log != nil {
+			c.recorded[oldest] = own.record
+			c.older = append(c.older, oldest)
+		}
+	}
+	for len(c.older) > keepRecords {
+		delete(c.recorded, c.older[0])
+		c.older = c.older[1:]
 	}
 }
 
-// States returns the calls that this member has in flight or whose results no
-// journal has, and a channel that is closed when that changes.
-func (c *Calls) States() ([]CallState, <-chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var out []CallState
-	for request, own := range c.own {
-		select {
-		case <-own.done:
-			if !own.told {
-				out = append(out, CallState{Request: request, Result: &own.result})
-			}
-		default:
-			out = append(out, CallState{Request: request})
-		}
-	}
-	return out, c.changed
-}
-
-// Told marks results as known to the leader.
-func (c *Calls) Told(states []CallState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range states {
-		if own := c.own[s.Request]; own != nil && s.Result != nil {
-			own.told = true
-		}
-	}
-}
-
-// Joined settles what a member that joined says of the calls it made as leader:
-// those it does not name were never begun. Complete is false for later news,
-// which name only what has ended.
-func (c *Calls) Joined(instance string, states []CallState, complete bool) {
-	c.mu.Lock()
-	named := map[string]*CallResult{}
-	for _, s := range states {
-		named[s.Request] = s.Result
-	}
-	log := c.log
-	var conclude []CallState
-	for request, f := range c.foreign {
-		if f.by != instance {
-			continue
-		}
-		switch r, ok := named[request]; {
-		case r != nil:
-			f.end(ended, *r)
-			conclude = append(conclude, CallState{Request: request, Result: r})
-		case !ok && complete:
-			f.end(notBegun, CallResult{})
-		}
-	}
-	c.mu.Unlock()
-	for _, s := range conclude {
-		if log != nil {
-			_ = log.Conclude(s.Request, *s.Result) // if it fails, the member tells it to the successor again
-		}
-	}
-}
-
-// Lost says that a member is dead or hung: what it had in flight is unknown.
-func (c *Calls) Lost(instance string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range c.foreign {
-		if f.by == instance {
-			f.end(lost, CallResult{})
-		}
-	}
-}
-
-// Makers returns the members whose calls are waited for.
-func (c *Calls) Makers() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	seen := map[string]bool{}
-	var out []string
-	for _, f := range c.foreign {
-		if f.fate == inFlight && !seen[f.by] {
-			seen[f.by] = true
-			out = append(out, f.by)
-		}
-	}
-	return out
-}
-
-// Wait waits for the calls in flight.
+// Wait waits for the calls in flight. Follow has to be called before, so that
+// none is begun meanwhile.
 func (c *Calls) Wait() { c.running.Wait() }

@@ -10,7 +10,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
+	"time"
 
 	"tgbridge/internal/rawjson"
 	"tgbridge/internal/secret"
@@ -37,12 +39,7 @@ func IsRefused(err error, codes ...string) bool {
 	if !errors.As(err, &r) {
 		return false
 	}
-	for _, c := range codes {
-		if r.Code == c {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(codes, r.Code)
 }
 
 // Client makes requests to one leader. It is safe for concurrent use.
@@ -52,6 +49,10 @@ type Client struct {
 	http     *http.Client
 }
 
+// idleTimeout bounds how long a connection outlives a client that was used once
+// more after Close.
+const idleTimeout = 30 * time.Second
+
 // NewClient returns a client that says it is instance. It does no I/O.
 func NewClient(t Target, instance string) *Client {
 	transport := &http.Transport{
@@ -59,12 +60,16 @@ func NewClient(t Target, instance string) *Client {
 			return dialSocket(ctx, t.Socket)
 		},
 		MaxIdleConnsPerHost: 32,
+		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true,
 	}
-	return &Client{target: t, instance: instance, http: &http.Client{Transport: transport}}
+	return &Client{target: t, instance: instance, http: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 }
 
-// Close drops idle connections.
+// Close drops idle connections, and those in use when they become idle.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // request makes a request with the headers that every one has.
@@ -97,13 +102,13 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 	return nil, refused
 }
 
-// exchange posts a JSON body and decodes the JSON answer.
-func (c *Client) exchange(ctx context.Context, method, path, registration string, body, answer any) error {
-	encoded, err := json.Marshal(body)
+// post posts a JSON body and decodes the JSON answer.
+func (c *Client) post(ctx context.Context, path, registration string, body, answer any) error {
+	encoded, err := encodeJSON(body)
 	if err != nil {
 		return fmt.Errorf("encode bus request: %w", err)
 	}
-	r, err := c.request(ctx, method, path, bytes.NewReader(encoded))
+	r, err := c.request(ctx, http.MethodPost, path, bytes.NewReader(encoded))
 	if err != nil {
 		return err
 	}
@@ -111,21 +116,29 @@ func (c *Client) exchange(ctx context.Context, method, path, registration string
 	if registration != "" {
 		r.Header.Set(HeaderRegistration, registration)
 	}
+	return c.fetch(r, answer)
+}
+
+// fetch sends a request and decodes the JSON answer.
+func (c *Client) fetch(r *http.Request, answer any) error {
 	resp, err := c.do(r)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, MaxLine)).Decode(answer); err != nil {
-		return fmt.Errorf("decode answer to bus %s: %w", path, err)
+		return fmt.Errorf("decode answer to bus %s: %w", r.URL.Path, err)
 	}
 	return nil
 }
 
-// Ack sends acknowledgements and results of calls.
+// Ack sends acknowledgements and results of calls. When it returns nil the
+// leader has them, and the member may forget them; the answer has a verdict for
+// each. Otherwise they are sent again: to this leader after CodeBusy, else by the
+// next join. Every acknowledgement has to keep to the limits of the wire.
 func (c *Client) Ack(ctx context.Context, registration string, a AckRequest) (AckAnswer, error) {
 	var answer AckAnswer
-	err := c.exchange(ctx, http.MethodPost, "/v1/ack", registration, a, &answer)
+	err := c.post(ctx, "/v1/ack", registration, a, &answer)
 	if err == nil && len(answer.Verdicts) != len(a.Acks) {
 		err = fmt.Errorf("bus ack: %d verdicts for %d acknowledgements", len(answer.Verdicts), len(a.Acks))
 	}
@@ -133,16 +146,26 @@ func (c *Client) Ack(ctx context.Context, registration string, a AckRequest) (Ac
 }
 
 // Handover asks the leader to hand over to the member with that name, or to any.
+// It returns when the leader has begun to; a *Refused with CodeNobody says that
+// there is no such member.
 func (c *Client) Handover(ctx context.Context, to string) error {
-	return c.exchange(ctx, http.MethodPost, "/v1/handover", "", HandoverRequest{To: to}, &struct{}{})
+	return c.post(ctx, "/v1/handover", "", HandoverRequest{To: to}, &struct{}{})
 }
 
-// Status returns what the member says of the bridge.
+// Status decodes what the member says of the bridge into a value.
 func (c *Client) Status(ctx context.Context, into any) error {
-	return c.exchange(ctx, http.MethodGet, "/v1/status", "", struct{}{}, into)
+	r, err := c.request(ctx, http.MethodGet, "/v1/status", nil)
+	if err != nil {
+		return err
+	}
+	return c.fetch(r, into)
 }
 
-// Call makes one attempt of a call. Of is the delivery whose handler makes it.
+// Call makes one attempt of a call, of which Method has to be escaped as a
+// segment of a path, and returns the body of a successful answer. Of is the
+// delivery whose handler makes it, zero if none does. A *Refused says what did
+// not succeed; after any other error the call may have had its effect, and is
+// to be repeated under the same request id.
 func (c *Client) Call(ctx context.Context, registration string, call Call, of Held) (json.RawMessage, error) {
 	r, err := c.request(ctx, http.MethodPost, "/v1/telegram/"+call.Method, bytes.NewReader(call.Body))
 	if err != nil {
@@ -170,15 +193,17 @@ func (c *Client) Call(ctx context.Context, registration string, call Call, of He
 // A Subscription is a joined stream.
 type Subscription struct {
 	Welcome Message
+	term    uint64
 	body    io.ReadCloser
 	lines   *bufio.Reader
 	cancel  context.CancelFunc
 }
 
-// Join registers with the leader and waits for its welcome. The subscription
-// lasts until Close, the end of ctx, or the leader's.
+// Join registers with the leader and waits for its welcome, which the leader
+// gives once its journal is read. The subscription lasts until Close, the end of
+// ctx, or the leader's. A *Refused says why the leader does not admit the member.
 func (c *Client) Join(ctx context.Context, j JoinRequest) (*Subscription, error) {
-	encoded, err := json.Marshal(j)
+	encoded, err := encodeJSON(j)
 	if err != nil {
 		return nil, fmt.Errorf("encode join: %w", err)
 	}
@@ -194,11 +219,11 @@ func (c *Client) Join(ctx context.Context, j JoinRequest) (*Subscription, error)
 		cancel()
 		return nil, err
 	}
-	s := &Subscription{body: resp.Body, lines: bufio.NewReaderSize(resp.Body, 64<<10), cancel: cancel}
+	s := &Subscription{term: c.target.Term, body: resp.Body, lines: bufio.NewReaderSize(resp.Body, 64<<10), cancel: cancel}
 	s.Welcome, err = s.Next()
-	if err == nil && (s.Welcome.Type != MsgWelcome || s.Welcome.Protocol != Protocol || s.Welcome.Term != c.target.Term) {
-		err = fmt.Errorf("join: expected a welcome of term %d and protocol %s, got %q of term %d and protocol %q",
-			c.target.Term, Protocol, s.Welcome.Type, s.Welcome.Term, s.Welcome.Protocol)
+	if err == nil && (s.Welcome.Type != MsgWelcome || s.Welcome.Protocol != Protocol) {
+		err = fmt.Errorf("join: expected a welcome of protocol %s, got %q of protocol %q",
+			Protocol, s.Welcome.Type, s.Welcome.Protocol)
 	}
 	if err != nil {
 		s.Close()
@@ -214,13 +239,18 @@ func (s *Subscription) Close() {
 }
 
 // Next returns the next line. The end of the stream is io.EOF or another error
-// of the connection.
+// of the connection; a line that is no message of the leader's term is an error
+// too. It is called by one goroutine at a time.
 func (s *Subscription) Next() (Message, error) {
 	line, err := readLine(s.lines, MaxLine)
 	if err != nil {
 		return Message{}, err
 	}
-	return decodeMessage(line)
+	m, err := decodeMessage(line)
+	if err == nil && m.Term != s.term {
+		err = fmt.Errorf("line of the stream: %s of term %d, the leader's is %d", m.Type, m.Term, s.term)
+	}
+	return m, err
 }
 
 func decodeMessage(line []byte) (Message, error) {

@@ -21,6 +21,9 @@ const (
 	ToLeader Route = "leader"
 )
 
+// defaultMaxReplying is DispatchOptions.MaxReplying if that is zero.
+const defaultMaxReplying = 1024
+
 // DispatchOptions are the numbers a Dispatcher decides by.
 type DispatchOptions struct {
 	Self           string        // instance of the leader
@@ -149,7 +152,7 @@ func NewDispatcher(o DispatchOptions) *Dispatcher {
 	o.RedeliverAfter = cmp.Or(o.RedeliverAfter, 30*time.Second)
 	o.HoldFor = cmp.Or(o.HoldFor, time.Second)
 	o.RetryAfter = cmp.Or(o.RetryAfter, time.Second)
-	o.MaxReplying = cmp.Or(o.MaxReplying, 1024)
+	o.MaxReplying = cmp.Or(o.MaxReplying, defaultMaxReplying)
 	return &Dispatcher{
 		o:          o,
 		lanes:      map[string]*lane{},

@@ -1,6 +1,6 @@
 package bus
 
-// Instances returns the members that are known, joined or not.
+// Instances returns the members that are known, joined or not, sorted.
 func (d *Dispatcher) Instances() []string {
 	out := make([]string, 0, len(d.members))
 	for _, m := range d.sortedMembers() {
@@ -31,7 +31,7 @@ func (d *Dispatcher) nameTaken(name, instance string) bool {
 
 // A MemberCount is what one member has.
 type MemberCount struct {
-	Lanes    int
+	Lanes    int // that have work, and whose last delivery was its
 	InFlight int
 	Joined   bool
 	Hung     bool

@@ -4,28 +4,29 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 )
 
 // Store keeps what the hub decides, before the hub acts on it.
 type Store interface {
 	// Record writes the decisions in order and calls done once they are written
-	// and, if durable, on disk. It does not block, and done must not block.
+	// and, if durable, on disk. Records of a later call count after those of an
+	// earlier one. It must not block, and done, which does not block either, may
+	// be called on any goroutine, also before Record returns. An error ends the
+	// hub: what was decided cannot be undone, so the next term begins with what
+	// is recorded.
 	Record(actions []Action, durable bool, done func(error))
-	// Body returns the bytes of a delivery.
+	// Body returns the bytes of a delivery, which the hub does not change. It is
+	// called on many goroutines. If it fails, the attempt has failed.
 	Body(seq uint64) ([]byte, error)
 }
 
 // Leadership is what the hub asks about the lease it serves under.
 type Leadership interface {
-	// Owns reads the registry afresh.
+	// Owns reads the registry afresh. It is called on many goroutines.
 	Owns() (bool, error)
 }
 
@@ -33,20 +34,24 @@ type Leadership interface {
 type HubOptions struct {
 	Term       uint64
 	Dispatch   DispatchOptions
-	Settings   Settings
-	Heartbeat  time.Duration // between pings
+	Settings   Settings      // that members are compared with
+	Heartbeat  time.Duration // between pings; 1 s if zero
 	Store      Store
 	Leadership Leadership
-	Calls      *Calls
+	Calls      *Calls // on which Lead was called before Begin
 	// Probe reports whether the process of a member whose stream ended is dead.
+	// Its context ends with the hub.
 	Probe func(ctx context.Context, instance string) bool
 	// SendReply sends the reply of a finished delivery, all that is left of it,
 	// and returns nil when nothing of it is left to do. Its context ends with
-	// the hub. Dead is the reason if the delivery ends as a dead letter.
+	// the hub. Dead is the reason if the delivery ends as a dead letter. After an
+	// error the delivery, and with it its lane, waits for the next term.
 	SendReply func(ctx context.Context, it Item, dead string) error
 	// HigherTerm is told of a member that has seen a higher term than this one.
+	// It must not block.
 	HigherTerm func(term uint64)
-	// Handover starts to hand over to the member with that name, or to any.
+	// Handover starts to hand over to the member with that name, or to any. It
+	// must not block.
 	Handover func(to HeirChoice)
 	Logger   zerolog.Logger
 }
@@ -58,42 +63,59 @@ type HeirChoice struct{ Instance, Name string }
 var ErrHubClosed = errors.New("the leader stepped down")
 
 // Hub is the leader's half of the bus for one term. All methods are safe for
-// concurrent use. One goroutine (Run) owns the dispatcher and the streams.
+// concurrent use, and all but Add and Term wait for Run to serve them: they do
+// nothing, or return ErrHubClosed, once it has ended.
+//
+// Goroutines: Run owns the dispatcher and the streams; it never waits for disk,
+// network or members. Beside it there is one for each reply under way and for
+// each probe, which Run waits for, and the server's for each request and stream.
 type Hub struct {
 	o      HubOptions
 	start  time.Time
 	events chan event
-	ready  chan struct{} // closed by Begin: joins are admitted
-	done   chan struct{} // closed when Run ends
-	mu     sync.Mutex    // guards ended, and tasks against growing after it
-	ended  bool
-	tasks  sync.WaitGroup
+	ready  chan struct{}           // closed by Begin: joins are admitted
+	done   chan struct{}           // closed when Run ends
+	ctx    context.Context         // of replies and probes
+	cancel context.CancelCauseFunc // ends ctx
+	writes ledger
 	sendCh chan struct{} // limits replies under way
+
+	mu    sync.Mutex // guards ended, and tasks against growing after it
+	ended bool
+	tasks sync.WaitGroup
 
 	// owned by Run
 	dispatch *Dispatcher
 	streams  map[string]*stream // by instance
-	stopped  bool               // no more assignments
+	left     bool               // goodbye was said: nobody is admitted any more
 }
 
 // event is something that happened, told to the goroutine that owns the
-// dispatcher; recorded, if not nil, is called with the outcome of writing what
-// was decided, and must not block.
+// dispatcher.
 type event struct {
-	apply    func(d *Dispatcher, now Now)
+	apply func(d *Dispatcher, now Now)
+	// recorded, if not nil, is called with the outcome of writing what was
+	// decided, and must not block.
 	recorded func(error)
+	// settles: recorded waits also for what earlier events decided, because it
+	// may rest on that.
+	settles bool
 }
 
 // NewHub returns a hub that admits nobody before Begin.
 func NewHub(o HubOptions) *Hub {
 	o.Heartbeat = cmp.Or(o.Heartbeat, time.Second)
-	o.Dispatch.MaxReplying = cmp.Or(o.Dispatch.MaxReplying, 1024)
+	o.Dispatch.MaxReplying = cmp.Or(o.Dispatch.MaxReplying, defaultMaxReplying)
+	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Hub{
 		o:        o,
 		start:    time.Now().Add(-time.Second), // so that no instant is zero
 		events:   make(chan event, 256),
 		ready:    make(chan struct{}),
 		done:     make(chan struct{}),
+		ctx:      ctx,
+		cancel:   cancel,
+		writes:   ledger{failed: make(chan struct{})},
 		sendCh:   make(chan struct{}, o.Dispatch.MaxReplying),
 		dispatch: NewDispatcher(o.Dispatch),
 		streams:  map[string]*stream{},
@@ -106,8 +128,11 @@ func (h *Hub) Term() uint64 { return h.o.Term }
 // A Present member is one that lives when a term begins.
 type Present struct{ Instance, Name string }
 
-// Begin hands the hub what the journal held and the members that are alive, and
-// opens it for joins. It is called once.
+// Begin hands the hub what the journal held, in the order of Seq, and the members
+// that are alive, and opens it for joins. It is called once, before Add, and
+// returns when what follows from it is written. Members that items name and that
+// are not alive should be reported by Died afterwards. It returns ErrHubClosed or
+// the error of the store.
 func (h *Hub) Begin(items []Restored, alive []Present) error {
 	err := h.do(func(d *Dispatcher, now Now) {
 		for _, p := range alive {
@@ -121,12 +146,14 @@ func (h *Hub) Begin(items []Restored, alive []Present) error {
 	return err
 }
 
-// Add takes in new deliveries, in the order of Seq, once they are durable.
+// Add takes in new deliveries, in the order of Seq, once they are durable. It
+// does not wait for anything to become of them. It returns ErrHubClosed.
 func (h *Hub) Add(items []Item) error {
 	return h.post(event{apply: func(d *Dispatcher, now Now) { d.Add(now, items) }})
 }
 
-// Died, Hung and Awake tell what was observed of a member.
+// Died tells that a member's process is dead: what it had in hand goes to
+// others, as a new attempt.
 func (h *Hub) Died(instance string) {
 	h.tell(func(d *Dispatcher, now Now) {
 		d.Died(now, instance)
@@ -134,24 +161,29 @@ func (h *Hub) Died(instance string) {
 	})
 }
 
-// Hung: see Died.
+// Hung tells that a member makes no progress: it gets nothing new, and what it
+// has in hand goes to others RedeliverAfter later.
 func (h *Hub) Hung(instance string) {
 	h.tell(func(d *Dispatcher, now Now) { d.Hung(now, instance) })
 }
 
-// Awake: see Died.
+// Awake tells that a member that hung makes progress again.
 func (h *Hub) Awake(instance string) {
 	h.tell(func(d *Dispatcher, now Now) { d.Awake(now, instance) })
 }
 
-// StopDispatch ends assignments: the leader is about to step down.
+// StopDispatch ends assignments: the leader is about to step down. When it
+// returns nothing more is decided; what was decided before may still be on its
+// way, and is not begun by a member that reads another term in the registry.
 func (h *Hub) StopDispatch() {
-	_ = h.do(func(*Dispatcher, Now) { h.stopped = true })
+	_ = h.do(func(d *Dispatcher, _ Now) { d.Stop() })
 }
 
-// Bye tells all members that the leader has stepped down, and who shall lead.
+// Bye tells all members that the leader has stepped down, and who shall lead
+// (an instance; empty: any), and admits nobody any more.
 func (h *Hub) Bye(heir string) {
 	_ = h.do(func(*Dispatcher, Now) {
+		h.left = true
 		for _, s := range h.streams {
 			s.push(outgoing{msg: Message{Type: MsgBye, Heir: heir}})
 			s.close()
@@ -159,20 +191,19 @@ func (h *Hub) Bye(heir string) {
 	})
 }
 
-// Instances returns the members that the hub knows.
-func (h *Hub) Instances() []string {
-	var out []string
-	_ = h.do(func(d *Dispatcher, _ Now) { out = d.Instances() })
-	return out
-}
-
-// Run serves until ctx ends, then closes the streams and waits for everything
-// it started. Requests that it was serving are answered "not the leader".
-func (h *Hub) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+// Run serves until ctx ends, or a decision could not be recorded; then it closes
+// the streams after what is queued in them, waits for the replies and probes
+// under way and returns the cause. Requests that it was serving are answered
+// "not the leader".
+func (h *Hub) Run(ctx context.Context) (err error) {
 	defer h.finish()
-	defer cancel()
+	defer func() { h.cancel(err) }()
 	defer close(h.done)
+	defer func() {
+		for _, s := range h.streams {
+			s.close()
+		}
+	}()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -183,14 +214,13 @@ func (h *Hub) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			for _, s := range h.streams {
-				s.close()
-			}
 			return context.Cause(ctx)
+		case <-h.writes.failed:
+			return h.writes.failure()
 		case e := <-h.events:
-			h.step(ctx, e)
+			h.step(e)
 		case <-timer.C:
-			h.step(ctx, event{apply: func(d *Dispatcher, now Now) { d.Tick(now) }})
+			h.step(event{apply: func(d *Dispatcher, now Now) { d.Tick(now) }})
 		}
 	}
 }
@@ -213,100 +243,6 @@ func (h *Hub) finish() {
 
 func (h *Hub) now() Now { return time.Since(h.start) }
 
-// step applies an event and carries out what was decided.
-func (h *Hub) step(ctx context.Context, e event) {
-	e.apply(h.dispatch, h.now())
-	actions := h.dispatch.Take()
-	var plain, durable, rest []Action
-	for _, a := range actions {
-		switch a.Kind {
-		case Finish:
-			durable = append(durable, a)
-		case Assign:
-			if h.stopped {
-				continue // stays pending for the successor
-			}
-			plain = append(plain, a)
-		case Adopt, TakeBack:
-			plain = append(plain, a)
-		default:
-			rest = append(rest, a)
-		}
-	}
-	// An outcome is written before the next delivery of its lane is assigned, so
-	// that no takeover finds the second begun and the first not finished. Only
-	// the outcome waits for the disk.
-	after := h.effect(ctx, rest, e.recorded)
-	if len(durable) > 0 {
-		h.o.Store.Record(durable, true, after)
-	}
-	if len(plain) > 0 {
-		h.o.Store.Record(plain, false, h.effect(ctx, plain, nil))
-	}
-	if len(durable) == 0 {
-		after(nil)
-	}
-}
-
-// effect returns what happens once the records are written. It runs on the
-// store's goroutine, or the hub's.
-func (h *Hub) effect(ctx context.Context, actions []Action, recorded func(error)) func(error) {
-	// Streams are looked up now: an assignment belongs to the stream for which
-	// it was decided, not to a later one of the same member.
-	targets := make([]*stream, len(actions))
-	for i, a := range actions {
-		targets[i] = h.streams[a.Member]
-	}
-	return func(err error) {
-		if recorded != nil {
-			defer recorded(err)
-		}
-		if err != nil {
-			h.o.Logger.Error().Err(err).Msg("decision not recorded")
-			return
-		}
-		for i, a := range actions {
-			h.carryOut(ctx, a, targets[i])
-		}
-	}
-}
-
-func (h *Hub) carryOut(ctx context.Context, a Action, s *stream) {
-	switch a.Kind {
-	case Reply:
-		h.spawn(func() { h.sendReply(ctx, a) })
-	case Assign, Supersede, CloseStream:
-		if s == nil {
-			return
-		}
-		switch a.Kind {
-		case Assign:
-			s.push(outgoing{seq: a.Item.Seq, msg: Message{
-				Type: MsgUpdate, Delivery: a.Item.ID, Attempt: a.Item.Attempt, Lane: a.Item.Lane,
-			}})
-		case Supersede:
-			s.push(outgoing{msg: Message{Type: MsgSupersede, Delivery: a.Item.ID, Attempt: a.Item.Attempt}})
-		default:
-			s.close()
-		}
-	}
-}
-
-func (h *Hub) sendReply(ctx context.Context, a Action) {
-	select {
-	case h.sendCh <- struct{}{}:
-		defer func() { <-h.sendCh }()
-	case <-ctx.Done():
-		return
-	}
-	if err := h.o.SendReply(ctx, a.Item, a.Dead); err != nil {
-		// The delivery stays as it is: the successor sends what is left.
-		h.o.Logger.Debug().Err(err).Str("delivery", a.Item.ID).Msg("reply left to the successor")
-		return
-	}
-	h.tell(func(d *Dispatcher, now Now) { d.ReplyDone(now, a.Item.ID) })
-}
-
 // post hands an event to the owner.
 func (h *Hub) post(e event) error {
 	select {
@@ -320,11 +256,20 @@ func (h *Hub) post(e event) error {
 // tell posts an event whose outcome nobody waits for.
 func (h *Hub) tell(apply func(d *Dispatcher, now Now)) { _ = h.post(event{apply: apply}) }
 
-// do posts an event and waits until it was applied and what it decided is
-// recorded.
-func (h *Hub) do(apply func(d *Dispatcher, now Now)) error {
+// do posts an event and waits until it was applied and the outcomes it decided
+// are recorded.
+func (h *Hub) do(apply func(d *Dispatcher, now Now)) error { return h.await(event{apply: apply}) }
+
+// settle is do for an event whose answer may rest on what earlier ones decided:
+// it waits for those records too.
+func (h *Hub) settle(apply func(d *Dispatcher, now Now)) error {
+	return h.await(event{apply: apply, settles: true})
+}
+
+func (h *Hub) await(e event) error {
 	recorded := make(chan error, 1)
-	if err := h.post(event{apply: apply, recorded: func(err error) { recorded <- err }}); err != nil {
+	e.recorded = func(err error) { recorded <- err }
+	if err := h.post(e); err != nil {
 		return err
 	}
 	select {
@@ -333,192 +278,4 @@ func (h *Hub) do(apply func(d *Dispatcher, now Now)) error {
 	case <-h.done:
 		return ErrHubClosed
 	}
-}
-
-// join admits a member and returns its stream.
-func (h *Hub) join(ctx context.Context, j JoinRequest, notices []string) (*stream, error) {
-	select {
-	case <-h.ready:
-	case <-h.done:
-		return nil, ErrHubClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	var s *stream
-	err := h.do(func(d *Dispatcher, now Now) {
-		h.dropStream(j.Instance)
-		name := UniqueName(j.Name, func(name string) bool { return d.nameTaken(name, j.Instance) })
-		s = newStream(j, uuid.NewString(), name, now)
-		h.streams[j.Instance] = s
-		superseded, verdicts := d.Join(now, Joining{
-			Instance: j.Instance, Name: name, Slots: j.Concurrency, Leaving: j.Leaving,
-			InHand: j.InHand, Finished: j.Finished,
-		})
-		s.push(outgoing{msg: Message{
-			Type: MsgWelcome, Protocol: Protocol, Term: h.o.Term, Registration: s.registration, Name: name,
-			Superseded: superseded, Verdicts: verdicts, Notices: notices,
-		}})
-		h.pushRoster()
-	})
-	return s, err
-}
-
-// leave ends a stream. If it was the member's present one, the member is gone
-// for the time being; whether it is dead is looked at right away.
-func (h *Hub) leave(s *stream) {
-	gone := false
-	_ = h.do(func(d *Dispatcher, now Now) {
-		if h.streams[s.instance] == s {
-			delete(h.streams, s.instance)
-			d.StreamEnded(now, s.instance)
-			h.pushRoster()
-			gone = true
-		}
-	})
-	if !gone {
-		return
-	}
-	h.spawn(func() {
-		if h.o.Probe(context.Background(), s.instance) { // takes some ms at most
-			h.Died(s.instance)
-		}
-	})
-}
-
-// dropStream closes the present stream of a member, if there is one. Only the
-// owner calls it.
-func (h *Hub) dropStream(instance string) {
-	if s := h.streams[instance]; s != nil {
-		s.close()
-		delete(h.streams, instance)
-	}
-}
-
-// pushRoster tells every member who may lead next: those longest here first.
-func (h *Hub) pushRoster() {
-	heirs := h.heirs()
-	for _, s := range h.streams {
-		s.push(outgoing{msg: Message{Type: MsgRoster, Heirs: heirs}})
-	}
-}
-
-func (h *Hub) heirs() []string {
-	var may []*stream
-	for _, s := range h.streams {
-		if !s.leaving && s.instance != h.o.Dispatch.Self {
-			may = append(may, s)
-		}
-	}
-	slices.SortFunc(may, func(a, b *stream) int {
-		return cmp.Or(cmp.Compare(a.joinedAt, b.joinedAt), cmp.Compare(a.instance, b.instance))
-	})
-	out := make([]string, len(may))
-	for i, s := range may {
-		out[i] = s.instance
-	}
-	return out
-}
-
-// registered reports whether a registration is the member's present one.
-func (h *Hub) registered(instance, registration string) error {
-	ok := false
-	err := h.do(func(*Dispatcher, Now) {
-		s := h.streams[instance]
-		ok = s != nil && s.registration == registration
-	})
-	if err == nil && !ok {
-		err = refuse(http.StatusConflict, CodeRegistration, "this registration is not the present one; join anew")
-	}
-	return err
-}
-
-// ack records acknowledgements; when it returns nil they are durable and the
-// leader was found to lead still.
-func (h *Hub) ack(instance, registration string, acks []Ack) ([]Verdict, error) {
-	var verdicts []Verdict
-	ok := false
-	err := h.do(func(d *Dispatcher, now Now) {
-		s := h.streams[instance]
-		if ok = s != nil && s.registration == registration; !ok {
-			return
-		}
-		for _, a := range acks {
-			verdicts = append(verdicts, d.Ack(now, instance, a))
-		}
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok:
-		return nil, refuse(http.StatusConflict, CodeRegistration, "this registration is not the present one; join anew")
-	}
-	return verdicts, h.stillLeads()
-}
-
-// stillLeads checks exact ownership with a fresh read.
-func (h *Hub) stillLeads() error {
-	owns, err := h.o.Leadership.Owns()
-	if err != nil {
-		return fmt.Errorf("check ownership: %w", err)
-	}
-	if !owns {
-		return ErrHubClosed
-	}
-	return nil
-}
-
-// holds reports whether the member has the delivery in hand in that attempt.
-func (h *Hub) holds(instance string, held Held) (Item, bool, error) {
-	var it Item
-	ok := false
-	err := h.do(func(d *Dispatcher, _ Now) { it, ok = d.Holds(instance, held) })
-	return it, ok, err
-}
-
-// handover picks the heir and starts the hand-over.
-func (h *Hub) handover(to string) error {
-	var choice HeirChoice
-	err := h.do(func(*Dispatcher, Now) {
-		for _, instance := range h.heirs() {
-			if s := h.streams[instance]; to == "" || s.name == to {
-				choice = HeirChoice{Instance: instance, Name: s.name}
-				return
-			}
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if choice.Instance == "" {
-		what := "no other member is there to take over"
-		if to != "" {
-			what = fmt.Sprintf("no member named %q is there to take over", to)
-		}
-		return refuse(http.StatusConflict, CodeNobody, what+"; start one, or stop this one instead")
-	}
-	if to == "" {
-		choice = HeirChoice{}
-	}
-	h.o.Handover(choice)
-	return nil
-}
-
-// HasHeirs reports whether a member is joined that may take over.
-func (h *Hub) HasHeirs() bool {
-	has := false
-	_ = h.do(func(*Dispatcher, Now) { has = len(h.heirs()) > 0 })
-	return has
-}
-
-// Idle reports whether no delivery is with a member and no reply under way.
-func (h *Hub) Idle() bool {
-	idle := true
-	_ = h.do(func(d *Dispatcher, _ Now) { idle = d.Idle() })
-	return idle
-}
-
-// Counts returns what each member has, and how many deliveries are pending.
-func (h *Hub) Counts() (members map[string]MemberCount, pending int) {
-	_ = h.do(func(d *Dispatcher, _ Now) { members, pending = d.Counts() })
-	return members, pending
 }

@@ -18,7 +18,7 @@ func (h *Hub) serveStream(w http.ResponseWriter, r *http.Request, s *stream) {
 	defer ping.Stop()
 	for {
 		queue, closed := s.take()
-		if err := h.writeLines(control, out, queue); err != nil {
+		if err := h.writeLines(control, out, s, queue); err != nil {
 			h.o.Logger.Debug().Err(err).Str("name", s.name).Msg("stream ended")
 			return
 		}
@@ -37,16 +37,17 @@ func (h *Hub) serveStream(w http.ResponseWriter, r *http.Request, s *stream) {
 	}
 }
 
-func (h *Hub) writeLines(control *http.ResponseController, out *bufio.Writer, queue []outgoing) error {
+func (h *Hub) writeLines(control *http.ResponseController, out *bufio.Writer, s *stream, queue []outgoing) error {
 	if len(queue) == 0 {
 		return nil
 	}
-	_ = control.SetWriteDeadline(time.Now().Add(lineTimeout))
 	for _, o := range queue {
 		line, err := o.encode(h.o.Store.Body)
 		if err != nil {
-			return err
+			h.unsendable(s, o, err)
+			continue
 		}
+		_ = control.SetWriteDeadline(time.Now().Add(lineTimeout))
 		if _, err := out.Write(line); err != nil {
 			return err
 		}
@@ -55,4 +56,16 @@ func (h *Hub) writeLines(control *http.ResponseController, out *bufio.Writer, qu
 		return err
 	}
 	return control.Flush()
+}
+
+// unsendable makes a delivery that cannot be put on a stream a failed attempt,
+// so that it ends as a dead letter and not in a member that joins for ever.
+func (h *Hub) unsendable(s *stream, o outgoing, err error) {
+	h.o.Logger.Error().Err(err).Str("delivery", o.msg.Delivery).Msg("delivery cannot be sent")
+	h.tell(func(d *Dispatcher, now Now) {
+		d.Ack(now, s.instance, Ack{
+			Delivery: o.msg.Delivery, Attempt: o.msg.Attempt,
+			Outcome: Outcome{Status: Failed, Error: err.Error()},
+		})
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 )
 
 // maxSocketPath is what the system calls take: 108 bytes with the final NUL on
@@ -56,9 +57,14 @@ func (s *socket) clear() error {
 	conn, err := dialSocket(context.Background(), s.path)
 	if err == nil {
 		_ = conn.Close()
+	}
+	if err == nil || errors.Is(err, syscall.EAGAIN) { // EAGAIN: its backlog is full
 		return fmt.Errorf("bind bus socket: another process serves %s", s.path)
 	}
-	return os.Remove(s.path)
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove a dead process's bus socket: %w", err)
+	}
+	return nil
 }
 
 func (s *socket) listen() error {
@@ -66,7 +72,7 @@ func (s *socket) listen() error {
 	if err != nil {
 		return fmt.Errorf("bind bus socket %s: %w", s.path, err)
 	}
-	if err := os.Chmod(s.path, 0o600); err != nil { // its directory is 0700 all the while
+	if err := os.Chmod(s.path, 0o600); err != nil { // where it was not made so, the directory is 0700 all the while
 		_ = listener.Close()
 		return fmt.Errorf("protect bus socket: %w", err)
 	}
@@ -118,5 +124,8 @@ func (s *socket) remove() error {
 	if !s.inPlace() {
 		return nil
 	}
-	return os.Remove(s.path)
+	if err := os.Remove(s.path); err != nil {
+		return fmt.Errorf("remove bus socket: %w", err)
+	}
+	return nil
 }

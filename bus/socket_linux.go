@@ -1,27 +1,37 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// listenSocket binds path; a long one through a handle of its directory.
+// listenSocket binds path with mode 0600; a long one through a handle of its
+// directory.
 func listenSocket(path string) (net.Listener, error) {
 	short, release, err := shortPath(path)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+	// Linux gives the file the mode that the socket had before bind, so that
+	// nobody else can connect at any moment.
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		failed := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) })
+		return cmp.Or(failed, err)
+	}}
+	listener, err := config.Listen(context.Background(), "unix", short)
 	if err != nil {
 		return nil, err
 	}
-	listener.SetUnlinkOnClose(false)
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	return listener, nil
 }
 

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -13,8 +14,7 @@ import (
 // the member's slots and a handful of control lines.
 type stream struct {
 	instance, name string
-	pid            int
-	host, version  string
+	term           uint64
 	registration   string
 	leaving        bool
 	joinedAt       Now
@@ -32,10 +32,10 @@ type outgoing struct {
 	seq uint64 // of the update whose body is added; 0: none
 }
 
-func newStream(j JoinRequest, registration, name string, now Now) *stream {
+func newStream(j JoinRequest, term uint64, registration, name string, now Now) *stream {
 	return &stream{
-		instance: j.Instance, name: name, pid: j.PID, host: j.Host, version: j.Version,
-		registration: registration, leaving: j.Leaving, joinedAt: now,
+		instance: j.Instance, name: name, term: term, registration: registration,
+		leaving: j.Leaving, joinedAt: now,
 		more: make(chan struct{}, 1),
 	}
 }
@@ -47,6 +47,7 @@ func (s *stream) push(o outgoing) {
 	if s.closed {
 		return
 	}
+	o.msg.Term = s.term
 	if o.msg.Type == MsgRoster {
 		for i := range s.queue {
 			if s.queue[i].msg.Type == MsgRoster {
@@ -64,6 +65,14 @@ func (s *stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.signal()
+}
+
+// drop ends the stream, and what is queued is not sent.
+func (s *stream) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed, s.queue = true, nil
 	s.signal()
 }
 
@@ -85,7 +94,7 @@ func (s *stream) take() ([]outgoing, bool) {
 
 // encode returns the line of o with its line feed.
 func (o outgoing) encode(body func(seq uint64) ([]byte, error)) ([]byte, error) {
-	line, err := json.Marshal(o.msg)
+	line, err := encodeJSON(o.msg)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", o.msg.Type, err)
 	}
@@ -98,5 +107,20 @@ func (o outgoing) encode(body func(seq uint64) ([]byte, error)) ([]byte, error) 
 			return nil, err
 		}
 	}
+	if len(line)+1 > MaxLine {
+		return nil, fmt.Errorf("line of %s has %d bytes, a stream takes %d", o.msg.Delivery, len(line)+1, MaxLine)
+	}
 	return append(line, '\n'), nil
+}
+
+// encodeJSON is json.Marshal without escapes for HTML, which would make raw
+// messages longer than the limits that their senders kept.
+func encodeJSON(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }

@@ -1,9 +1,6 @@
 package bus
 
-import (
-	"encoding/json"
-	"time"
-)
+import "encoding/json"
 
 // Protocol is the version of the bus. Members of other versions are refused
 // before any effect.
@@ -27,6 +24,8 @@ const (
 	MaxAck    = 8 << 20
 	MaxCall   = 1 << 20
 	MaxReply  = 64 << 10
+	MaxError  = 1 << 10  // of an outcome's error
+	MaxResult = 4 << 20  // of a call
 	MaxLine   = 16 << 20 // of the stream; an update is far smaller
 )
 
@@ -45,7 +44,7 @@ const (
 type Outcome struct {
 	Status Status          `json:"status"`
 	Reply  json.RawMessage `json:"reply,omitempty"` // opaque; at most MaxReply bytes; empty: no reply
-	Error  string          `json:"error,omitempty"`
+	Error  string          `json:"error,omitempty"` // for people; at most MaxError bytes
 }
 
 // An Ack tells the leader the outcome of a delivery.
@@ -61,7 +60,7 @@ type Verdict string
 
 const (
 	Recorded   Verdict = "recorded"
-	Superseded Verdict = "superseded" // another attempt is under way or was acknowledged
+	Superseded Verdict = "superseded" // another attempt is under way, or this one was acknowledged before
 	Unknown    Verdict = "unknown"    // not pending (any more)
 )
 
@@ -84,16 +83,21 @@ type Settings struct {
 	Kinds            []string `json:"kinds"`  // allowed updates
 }
 
-// A CallState tells of a call that a former leader has in flight, or had.
+// A CallState tells of a call that a former leader has in flight, or had: with
+// neither a result nor NotBegun it is still in flight.
 type CallState struct {
-	Request string      `json:"request"`
-	Result  *CallResult `json:"result,omitempty"` // nil: still in flight
+	Request  string      `json:"request"`
+	Result   *CallResult `json:"result,omitempty"`
+	NotBegun bool        `json:"not_begun,omitempty"` // it was not made after all
 }
+
+// ended reports whether there is news of the call.
+func (s CallState) ended() bool { return s.Result != nil || s.NotBegun }
 
 // A CallResult is what a call gave, as the far side printed it.
 type CallResult struct {
 	Status int             `json:"status"` // HTTP status of the bus answer
-	Body   json.RawMessage `json:"body"`
+	Body   json.RawMessage `json:"body"`   // at most MaxResult bytes
 }
 
 // A JoinRequest is the body of POST /v1/join.
@@ -146,10 +150,10 @@ const (
 // welcome; the fields that belong to a type are named beside it.
 type Message struct {
 	Type MessageType `json:"type"`
+	Term uint64      `json:"term,omitempty"` // the leader's, in every line
 
 	// welcome
 	Protocol     string    `json:"protocol,omitempty"`
-	Term         uint64    `json:"term,omitempty"`
 	Registration string    `json:"registration,omitempty"`
 	Name         string    `json:"name,omitempty"`     // the member's, made unique
 	Verdicts     []Verdict `json:"verdicts,omitempty"` // of the join's finished, in their order
@@ -169,7 +173,8 @@ type Message struct {
 	Heir  string   `json:"heir,omitempty"`
 }
 
-// An ErrorAnswer is the body of every refusal.
+// An ErrorAnswer is the body of every refusal, but of those that net/http makes
+// by itself (404, 405, 431).
 type ErrorAnswer struct {
 	Error string `json:"error"`          // what happened and what to do, in words
 	Code  string `json:"code"`           // one of the Code constants
@@ -193,6 +198,3 @@ const (
 	CodeUnknown      = "unknown"      // 502: the outcome of the call is not known
 	CodeTelegram     = "telegram"     // 502: the far side answered with an error, in Body
 )
-
-// Duration helpers for Settings.
-func ms(d time.Duration) int64 { return d.Milliseconds() }

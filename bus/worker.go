@@ -3,13 +3,11 @@ package bus
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 )
 
@@ -21,21 +19,24 @@ type Delivery struct {
 	Body    []byte // owned by the handler
 }
 
-// WorkerOptions make a Worker.
+// WorkerOptions make a Worker. All are required but those with a default.
 type WorkerOptions struct {
 	Instance       string
 	PID            int
 	Host           string
 	Version        string
-	Concurrency    int
+	Concurrency    int // deliveries at a time; 16 if zero
 	Settings       Settings
-	HandlerTimeout time.Duration
+	HandlerTimeout time.Duration // 10 min if zero
 	// Term reads the registry afresh: the term of the lease that stands there.
 	Term func() (uint64, error)
 	// HighestTerm is the highest term this member has seen.
 	HighestTerm func() uint64
-	// Handle makes the outcome of a delivery. Its context is cancelled when the
-	// attempt is superseded, its time is over, or the member's is.
+	// Handle makes the outcome of a delivery. Its context is cancelled, with a
+	// cause, when the attempt is superseded, its time is over, or the member's
+	// is. A Failed outcome after that counts as what the cause says. What cannot
+	// be told to the leader (no known status, a reply that is no JSON or longer
+	// than MaxReply) counts as Failed.
 	Handle func(ctx context.Context, d Delivery) Outcome
 	Calls  *Calls
 	Logger zerolog.Logger
@@ -44,6 +45,9 @@ type WorkerOptions struct {
 // Worker is the member's half of the bus for as long as the member lives. It
 // follows one leader after another; what it has in hand goes on meanwhile. All
 // methods are safe for concurrent use; Follow runs once at a time.
+//
+// Goroutines: one for each handler, and one of Follow's that sends
+// acknowledgements.
 type Worker struct {
 	o    WorkerOptions
 	base context.Context // of handlers
@@ -51,18 +55,13 @@ type Worker struct {
 	mu       sync.Mutex // guards what follows; held for no I/O
 	name     string
 	leaving  bool
-	hand     map[string]*job // by delivery id
-	finished map[string]Ack  // outcomes that no leader has confirmed
-	session  *session        // nil: not joined
-	joined   chan struct{}   // closed while joined, open while not
+	hand     map[Held]*job
+	finished map[Held]Ack  // outcomes that no leader has confirmed
+	session  *session      // nil: not joined
+	joined   chan struct{} // closed while joined, open while not
 	heirs    []string
 	changed  chan struct{} // closed and made anew when hand or finished changes
 	jobs     sync.WaitGroup
-}
-
-type job struct {
-	held   Held
-	cancel context.CancelCauseFunc
 }
 
 // session is the time with one leader.
@@ -82,7 +81,8 @@ var (
 // that sent a delivery.
 var ErrTermPassed = errors.New("the registry shows another term than the leader's")
 
-// A ByeError says that the leader stepped down of its own will.
+// A ByeError says that the leader stepped down of its own will, and which
+// instance shall lead if one was asked for.
 type ByeError struct{ Heir string }
 
 func (e *ByeError) Error() string { return "the leader stepped down" }
@@ -90,10 +90,12 @@ func (e *ByeError) Error() string { return "the leader stepped down" }
 // NewWorker returns a worker that offers name at every join. Handlers run under
 // base.
 func NewWorker(base context.Context, name string, o WorkerOptions) *Worker {
+	o.Concurrency = cmp.Or(o.Concurrency, 16)
+	o.HandlerTimeout = cmp.Or(o.HandlerTimeout, 10*time.Minute)
 	return &Worker{
 		o: o, base: base, name: name,
-		hand:     map[string]*job{},
-		finished: map[string]Ack{},
+		hand:     map[Held]*job{},
+		finished: map[Held]Ack{},
 		joined:   make(chan struct{}),
 		changed:  make(chan struct{}),
 	}
@@ -107,7 +109,8 @@ func (w *Worker) Name() string {
 	return w.name
 }
 
-// Heirs returns who may lead next, as the last roster said.
+// Heirs returns the instances that may lead next, first heir first, as the last
+// roster said.
 func (w *Worker) Heirs() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,15 +132,16 @@ func (w *Worker) InHand() (running, unconfirmed int) {
 	return len(w.hand), len(w.finished)
 }
 
-// Changed returns a channel that is closed when InHand changes.
+// Changed returns a channel that is closed when InHand changes: fetch it before
+// InHand, then wait.
 func (w *Worker) Changed() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.changed
 }
 
-// CancelAll cancels every handler with that cause; ErrStopping gives the work
-// back unfinished.
+// CancelAll cancels every handler that runs with that cause; ErrStopping gives
+// the work back unfinished. Deliveries that come later are begun as ever.
 func (w *Worker) CancelAll(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,16 +150,17 @@ func (w *Worker) CancelAll(cause error) {
 	}
 }
 
-// Wait waits for the handlers to return.
+// Wait waits for the handlers to return. It is called when Follow has returned
+// and is not called again.
 func (w *Worker) Wait() { w.jobs.Wait() }
 
 // Follow joins the leader and works for it until the stream ends, and returns
-// why: a *Refused join, a *ByeError, ErrTermPassed, or the error of the stream
-// or of ctx. Onjoin is called after the welcome with its notices; it must not
-// block.
+// why: a *Refused join, a *ByeError, ErrTermPassed, or the error of the stream,
+// of Term, of the acknowledgements, or the cause of ctx. Work goes on after it.
+// OnJoin is called after the welcome with its notices; it must not block.
 func (w *Worker) Follow(ctx context.Context, t Target, onJoin func(welcome Message)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	client := NewClient(t, w.o.Instance)
 	defer client.Close()
 	join := w.joinRequest()
@@ -169,45 +174,12 @@ func (w *Worker) Follow(ctx context.Context, t Target, onJoin func(welcome Messa
 	defer w.part()
 	onJoin(sub.Welcome)
 
-	acks := make(chan struct{})
-	go func() {
-		defer close(acks)
-		defer cancel()
-		w.sendAcks(ctx, s)
-	}()
+	var acks sync.WaitGroup
+	defer acks.Wait()
+	acks.Go(func() { cancel(w.sendAcks(ctx, s)) })
 	err = w.read(ctx, sub, s)
-	cancel()
-	<-acks
+	cancel(err)
 	return err
-}
-
-// joinRequest names all that is in hand. The old stream is closed by now, so
-// nothing can be added to it.
-func (w *Worker) joinRequest() JoinRequest {
-	calls, _ := w.o.Calls.States()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	j := JoinRequest{
-		Instance: w.o.Instance, Name: w.name, PID: w.o.PID, Host: w.o.Host, Version: w.o.Version,
-		Leaving: w.leaving, HighestTerm: w.o.HighestTerm(), Concurrency: w.o.Concurrency, Settings: w.o.Settings,
-		Calls: calls,
-	}
-	for _, job := range w.hand {
-		j.InHand = append(j.InHand, job.held)
-	}
-	slices.SortFunc(j.InHand, func(a, b Held) int { return cmp.Compare(a.Delivery, b.Delivery) })
-	j.Finished = w.unconfirmed()
-	return j
-}
-
-// unconfirmed returns the finished outcomes in a fixed order.
-func (w *Worker) unconfirmed() []Ack {
-	out := make([]Ack, 0, len(w.finished))
-	for _, a := range w.finished {
-		out = append(out, a)
-	}
-	slices.SortFunc(out, func(a, b Ack) int { return cmp.Compare(a.Delivery, b.Delivery) })
-	return out
 }
 
 // welcome begins a session: the leader has taken what the join named.
@@ -230,27 +202,6 @@ func (w *Worker) part() {
 	defer w.mu.Unlock()
 	w.session = nil
 	w.joined = make(chan struct{})
-}
-
-func (w *Worker) supersede(h Held) {
-	if j := w.hand[h.Delivery]; j != nil && j.held.Attempt == h.Attempt {
-		j.cancel(ErrSuperseded)
-	}
-}
-
-// settle forgets outcomes that a leader has taken, whatever its verdict.
-func (w *Worker) settle(acks []Ack) {
-	for _, a := range acks {
-		if f, ok := w.finished[a.Delivery]; ok && f.Attempt == a.Attempt {
-			delete(w.finished, a.Delivery)
-		}
-	}
-	w.signal()
-}
-
-func (w *Worker) signal() {
-	close(w.changed)
-	w.changed = make(chan struct{})
 }
 
 // read takes lines until the stream ends.
@@ -277,132 +228,6 @@ func (w *Worker) read(ctx context.Context, sub *Subscription, s *session) error 
 			return &ByeError{Heir: m.Heir}
 		case MsgPing, MsgWelcome:
 		default: // of a newer leader
-		}
-	}
-}
-
-// accept takes a delivery in hand and begins it, if the registry shows the
-// leader's term still: whoever takes over later has read the record of this
-// assignment.
-func (w *Worker) accept(s *session, m Message) error {
-	term, err := w.o.Term()
-	if err != nil {
-		return err
-	}
-	if term != s.term {
-		return ErrTermPassed
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.hand[m.Delivery] != nil {
-		w.o.Logger.Warn().Str("delivery", m.Delivery).Msg("delivery is in hand already")
-		return nil
-	}
-	held := Held{Delivery: m.Delivery, Attempt: m.Attempt}
-	ctx, cancel := context.WithCancelCause(context.WithValue(w.base, heldKey{}, held))
-	w.hand[m.Delivery] = &job{held: held, cancel: cancel}
-	delivery := Delivery{ID: m.Delivery, Attempt: m.Attempt, Lane: m.Lane, Body: m.Update}
-	w.jobs.Go(func() { w.work(ctx, cancel, delivery) })
-	return nil
-}
-
-// heldKey is the key under which a handler's context holds its delivery.
-type heldKey struct{}
-
-// work runs the handler and keeps its outcome until a leader has it.
-func (w *Worker) work(ctx context.Context, cancel context.CancelCauseFunc, d Delivery) {
-	defer cancel(nil)
-	ctx, stop := context.WithTimeout(ctx, w.o.HandlerTimeout)
-	defer stop()
-	outcome := w.o.Handle(ctx, d)
-	cause := context.Cause(ctx)
-	if outcome.Status == Failed {
-		switch {
-		case errors.Is(cause, ErrStopping):
-			outcome = Outcome{Status: Returned}
-		case errors.Is(cause, context.DeadlineExceeded):
-			outcome.Status = TimedOut
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.hand, d.ID)
-	if !errors.Is(cause, ErrSuperseded) {
-		w.finished[d.ID] = Ack{Delivery: d.ID, Attempt: d.Attempt, Outcome: outcome}
-	}
-	w.signal()
-}
-
-// sendAcks tells the leader what is finished, as long as the session lasts: all
-// that came together in one request, one request at a time. It returns when ctx
-// ends, or when the leader no longer takes them and the stream, which has more
-// to say (who the heir is), had time to end by itself.
-func (w *Worker) sendAcks(ctx context.Context, s *session) {
-	for {
-		w.mu.Lock()
-		acks, changed := w.unconfirmed(), w.changed
-		w.mu.Unlock()
-		calls, callsChanged := w.o.Calls.States()
-		calls = slices.DeleteFunc(calls, func(c CallState) bool { return c.Result == nil })
-		if len(acks) == 0 && len(calls) == 0 {
-			select {
-			case <-changed:
-			case <-callsChanged:
-			case <-ctx.Done():
-				return
-			}
-			continue
-		}
-		_, err := s.client.Ack(ctx, s.registration, AckRequest{Acks: acks, Calls: calls})
-		switch {
-		case err == nil:
-			w.o.Calls.Told(calls)
-			w.mu.Lock()
-			w.settle(acks)
-			w.mu.Unlock()
-		case IsRefused(err, CodeBusy):
-			if pause(ctx, 100*time.Millisecond) != nil {
-				return
-			}
-		default: // the next join names them again
-			w.o.Logger.Debug().Err(err).Msg("acknowledgements not taken")
-			_ = pause(ctx, 100*time.Millisecond)
-			return
-		}
-	}
-}
-
-// Call makes a call through whoever leads, under one request id: it waits for a
-// leader and repeats what a change of leader cut off. In a handler's context it
-// belongs to the delivery. It returns the far side's answer, ErrOutcomeUnknown,
-// a *Refused, or the error of ctx.
-func (w *Worker) Call(ctx context.Context, method, contentType string, body []byte) (json.RawMessage, error) {
-	call := Call{Request: uuid.NewString(), Method: method, ContentType: contentType, Body: body}
-	held, _ := ctx.Value(heldKey{}).(Held)
-	for {
-		s, err := w.current(ctx)
-		if err != nil {
-			return nil, err
-		}
-		answer, err := s.client.Call(ctx, s.registration, call, held)
-		switch {
-		case err == nil:
-			return answer, nil
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case IsRefused(err, CodeUnknown):
-			return nil, ErrOutcomeUnknown
-		case IsRefused(err, CodeSuperseded):
-			return nil, ErrSuperseded
-		}
-		if refused := (*Refused)(nil); errors.As(err, &refused) &&
-			!IsRefused(err, CodeNotLeader, CodeTerm, CodeRegistration, CodeBusy) {
-			return nil, refused
-		}
-		// Cut off, or no longer the leader. The same leader is asked again after
-		// a moment, another one at once.
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return nil, err
 		}
 	}
 }
