@@ -44,7 +44,7 @@ var mayImport = []struct {
 	{"cmd/botapitest", []string{"internal/botapitest"}},
 	{"cmd/chaos", []string{"internal/cluster", "internal/botapitest", "bot", "lock", "internal/secret"}},
 	{"cmd/tgbridge", []string{
-		"bot", "config", "lock", "bus", "internal/cluster", "internal/botapitest",
+		"bot", "config", "lock", "bus", "polling", "internal/cluster", "internal/botapitest",
 		"internal/command", "internal/secret", "internal/rawjson",
 	}},
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"tgbridge/internal/secret"
 )
 
 // stateDirVariable is always passed on to commands, see ChildEnv.
@@ -19,7 +21,7 @@ const stateDirVariable = "TGBRIDGE_STATE_DIR"
 // sends by it, must meet the same members under the same settings wherever it
 // runs.
 func (c Config) ChildEnv(environ []string) []string {
-	private := privateParts(c.Token.Reveal())
+	private := PrivateParts(c.Token)
 	set := append(slices.Clone(c.passedOn), stateDirVariable+"="+c.StateDir)
 	child := make([]string, 0, len(environ)+len(set))
 	for _, entry := range environ {
@@ -34,11 +36,13 @@ func (c Config) ChildEnv(environ []string) []string {
 	return append(child, set...)
 }
 
-// privateParts returns the texts that must not be shown of a token, or of what
+// PrivateParts returns the texts that must not be shown of a token, or of what
 // was given as one: all of it and what follows a colon, but nothing so short
-// that it is as likely part of something else.
-func privateParts(token string) []string {
+// that it is as likely part of something else. They must not be printed, and
+// serve to find and replace them.
+func PrivateParts(token secret.Secret) []string {
 	const shortest = 6
-	parts := append(strings.Split(token, ":")[1:], token)
+	text := token.Reveal()
+	parts := append(strings.Split(text, ":")[1:], text)
 	return slices.DeleteFunc(parts, func(part string) bool { return len(part) < shortest })
 }

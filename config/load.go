@@ -192,7 +192,8 @@ func (l *loader) failure() *Error {
 	slices.SortStableFunc(l.problems, func(a, b Problem) int {
 		return cmp.Compare(l.row(a.Variable), l.row(b.Variable))
 	})
-	for _, private := range privateParts(strings.TrimSpace(l.given[tokenVariable].value)) {
+	token := secret.New(strings.TrimSpace(l.given[tokenVariable].value))
+	for _, private := range PrivateParts(token) {
 		for i, p := range l.problems {
 			l.problems[i].What = strings.ReplaceAll(p.What, private, secret.New(private).String())
 		}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spf13/cobra"
-
 	"tgbridge/bot"
 	"tgbridge/config"
 	"tgbridge/lock"
@@ -47,32 +45,5 @@ func exitCode(err error) int {
 		return exitState
 	default:
 		return exitFailed
-	}
-}
-
-// The arguments that commands take. What cobra itself refuses, unknown
-// commands and flags, becomes a usageError in execute.
-
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("%s takes no arguments, and got %q", cmd.CommandPath(), args)
-	}
-	return nil
-}
-
-func atMostOneArg(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usage("%s takes one argument at most, and got %q", cmd.CommandPath(), args)
-	}
-	return nil
-}
-
-// oneOrMoreArgs says text if there are none.
-func oneOrMoreArgs(text string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usage("%s", text)
-		}
-		return nil
 	}
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +19,6 @@ type cli struct {
 	environ        []string
 	exit           func(code int) // ends the process at once, for the second signal alone
 	ran            bool           // a command began its work: cobra has nothing more to refuse
-	beside         beside
 }
 
 // newCLI returns a cli that writes the token of the environment nowhere.
@@ -51,6 +48,12 @@ func (c *cli) hide(token secret.Secret) {
 // commands lists the commands, in the order of the help.
 func (c *cli) commands() []*cobra.Command {
 	return []*cobra.Command{
+		c.echoCmd(),
+		c.execCmd(),
+		c.statusCmd(),
+		c.sendCmd(),
+		c.handoverCmd(),
+		c.healthCmd(),
 		c.versionCmd(),
 	}
 }
@@ -105,17 +108,16 @@ func flagError(_ *cobra.Command, err error) error {
 	return err
 }
 
-// execute runs root with args and whatever runs beside it, prints the error if
-// there is one, and returns the exit code.
+// execute runs root with args, prints the error if there is one, and returns
+// the exit code.
 func (c *cli) execute(root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
-	err = errors.Join(err, c.beside.end())
 	if err == nil {
 		return exitOK
 	}
 	if !c.ran {
-		err = usage("%w", err)
+		err = usage("%v", err)
 	}
 	fmt.Fprintf(c.stderr, "tgbridge: %v\n", err)
 	var wrongUsage *usageError
@@ -123,37 +125,4 @@ func (c *cli) execute(root *cobra.Command, args []string) int {
 		fmt.Fprintf(c.stderr, "See '%s --help'.\n", cmd.CommandPath())
 	}
 	return exitCode(err)
-}
-
-// background runs work beside the command. Its context ends when the command
-// has ended, execute waits for it, and its error counts as the command's.
-func (c *cli) background(work func(ctx context.Context) error) { c.beside.start(work) }
-
-// beside is the work that goes on beside a command. The zero value is ready.
-type beside struct {
-	work   sync.WaitGroup
-	cancel []context.CancelFunc // used by the command's goroutine alone
-
-	mu  sync.Mutex // guards err
-	err error
-}
-
-func (b *beside) start(work func(ctx context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	b.cancel = append(b.cancel, cancel)
-	b.work.Go(func() {
-		err := work(ctx)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.err = errors.Join(b.err, err)
-	})
-}
-
-// end tells all work to end, waits for it, and returns its errors.
-func (b *beside) end() error {
-	for _, cancel := range b.cancel {
-		cancel()
-	}
-	b.work.Wait()
-	return b.err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -29,9 +30,19 @@ func addSettings(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 }
 
-// loadConfig reads the configuration, for a member with all that such a one
-// needs. From then on the token is kept out of all output.
-func (c *cli) loadConfig(cmd *cobra.Command, member bool) (config.Config, error) {
+// loadConfig reads the configuration for a command that is no member: it does
+// without a token. From then on the token is kept out of all output.
+func (c *cli) loadConfig(cmd *cobra.Command) (config.Config, error) {
+	return c.load(cmd, false)
+}
+
+// loadMemberConfig reads the configuration for a command that becomes a
+// member, with all that such a one needs.
+func (c *cli) loadMemberConfig(cmd *cobra.Command) (config.Config, error) {
+	return c.load(cmd, true)
+}
+
+func (c *cli) load(cmd *cobra.Command, member bool) (config.Config, error) {
 	options := config.Options{Environ: c.environ, Flags: map[string]string{}, Member: member}
 	for _, v := range config.Variables() {
 		if flag := cmd.Flags().Lookup(v.Flag); flag != nil && flag.Changed {
@@ -47,4 +58,24 @@ func (c *cli) loadConfig(cmd *cobra.Command, member bool) (config.Config, error)
 	}
 	c.hide(cfg.Token)
 	return cfg, nil
+}
+
+// logStart writes a member's first lines: what it is about to join, where its
+// settings came from, and what is odd about them.
+func logStart(log zerolog.Logger, cfg config.Config) {
+	settings := zerolog.Dict()
+	for _, s := range cfg.Sources {
+		settings.Str(s.Variable, string(s.Source))
+	}
+	log.Info().
+		Int64("bot", cfg.BotID).
+		Str("state_dir", cfg.StateDir).
+		Str("api_host", cfg.APIHost()).
+		Str("name", cfg.Name).
+		Str("version", buildVersion()).
+		Dict("settings", settings).
+		Msg("start")
+	for _, text := range cfg.Warnings {
+		log.Warn().Msg(text)
+	}
 }

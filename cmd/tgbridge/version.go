@@ -18,18 +18,18 @@ func (c *cli) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(c.stdout, "tgbridge %s (commit %s, %s, %s/%s)\n",
-				version(), commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+				buildVersion(), buildCommit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
 }
 
-// version returns the release's version, or else the module's as "go install"
+// buildVersion returns the release's version, or else the module's as "go install"
 // knows it, or else "devel".
-func version() string {
+func buildVersion() string {
 	built := ""
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
 		built = info.Main.Version
@@ -37,9 +37,9 @@ func version() string {
 	return cmp.Or(releaseVersion, built, "devel")
 }
 
-// commit returns the release's commit, or else the one that the Go toolchain
+// buildCommit returns the release's commit, or else the one that the Go toolchain
 // saw, with a + if there were changes, or else "unknown".
-func commit() string {
+func buildCommit() string {
 	settings := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
