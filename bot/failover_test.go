@@ -2,82 +2,14 @@ package bot_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"tgbridge/bot"
 	"tgbridge/internal/botapitest"
-	"tgbridge/lock"
 )
-
-// newFleet starts a Bot API server and returns a fleet without members.
-func newFleet(t *testing.T) (*fleet, *botapitest.Server) {
-	t.Helper()
-	server, err := botapitest.New(botapitest.Options{NoLimits: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, err := server.Start("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { running.Close(); server.Close() })
-	dir := t.TempDir()
-	out, err := os.Create(filepath.Join(dir, "members.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = out.Close()
-		if t.Failed() {
-			text, _ := os.ReadFile(out.Name())
-			t.Logf("members said:\n%s", text[max(0, len(text)-20000):])
-		}
-	})
-	return &fleet{
-		t: t, api: running.URL, state: filepath.Join(dir, "state"), log: filepath.Join(dir, "handled"),
-		token: botapitest.DefaultToken, logOfOutput: out,
-	}, server
-}
-
-// leader returns who holds the lease.
-func (f *fleet) leader() (lock.Entry, bool) {
-	e, err := lock.ReadLease(bot.BotDir(f.state, botID(f.token)), bot.LeaseKey(botID(f.token)))
-	return e, err == nil && e.Held()
-}
-
-// eventually waits until check returns "" and fails with what it said last.
-func eventually(t *testing.T, within time.Duration, check func() string) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		said := check()
-		if said == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", within, said)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-// sentTexts returns the texts of all messages that the bot sent.
-func sentTexts(s *botapitest.Server) map[string]int {
-	texts := map[string]int{}
-	events, _ := s.Ledger(0)
-	for _, e := range events {
-		if e.Kind == botapitest.EventSent {
-			texts[e.Text]++
-		}
-	}
-	return texts
-}
 
 // TestG3FirstMemberAnswers is the simplest life: one member, one message.
 func TestG3FirstMemberAnswers(t *testing.T) {
@@ -92,30 +24,6 @@ func TestG3FirstMemberAnswers(t *testing.T) {
 		}
 		return ""
 	})
-}
-
-// waitLeader waits until another than the given instance leads.
-func (f *fleet) waitLeader(not string) lock.Entry {
-	f.t.Helper()
-	var e lock.Entry
-	eventually(f.t, 15*time.Second, func() string {
-		var held bool
-		if e, held = f.leader(); !held || e.InstanceID == not {
-			return "no other member leads"
-		}
-		return ""
-	})
-	return e
-}
-
-// byPID returns the member with that process id.
-func byPID(members []*member, pid int) *member {
-	for _, m := range members {
-		if m.pid() == pid {
-			return m
-		}
-	}
-	return nil
 }
 
 // load says perChat messages in each chat, evenly spread, and returns a channel
@@ -223,19 +131,19 @@ func conflicts(server *botapitest.Server) int {
 func TestG4LeaderGone(t *testing.T) {
 	tests := []struct {
 		name   string
-		take   func(f *fleet, m *member)
+		take   func(f *fleet, m *process)
 		within time.Duration
 		once   bool // no answer comes twice
 		calm   bool // no 409
 	}{
-		{"G4 killed", func(_ *fleet, m *member) { _ = m.cmd.Process.Kill() }, time.Second, false, false},
-		{"G4 stopped", func(_ *fleet, m *member) { _ = m.cmd.Process.Signal(syscall.SIGTERM) }, time.Second, true, true},
+		{"G4 killed", func(_ *fleet, m *process) { _ = m.cmd.Process.Kill() }, time.Second, false, false},
+		{"G4 stopped", func(_ *fleet, m *process) { _ = m.cmd.Process.Signal(syscall.SIGTERM) }, time.Second, true, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f, server := newFleet(t)
 			f.extra = []string{"TEST_WORK=5ms"}
-			members := []*member{f.start("m1"), f.start("m2"), f.start("m3")}
+			members := []*process{f.start("m1"), f.start("m2"), f.start("m3")}
 			lead := f.waitLeader("")
 			const chats, perChat = 8, 60
 			loaded := load(t, server, chats, perChat)
@@ -273,7 +181,7 @@ func TestG4LeaderGone(t *testing.T) {
 func TestG4FrozenLeader(t *testing.T) {
 	f, server := newFleet(t)
 	f.extra = []string{"TEST_WORK=5ms"}
-	members := []*member{f.start("m1"), f.start("m2"), f.start("m3")}
+	members := []*process{f.start("m1"), f.start("m2"), f.start("m3")}
 	lead := f.waitLeader("")
 	const chats, perChat = 4, 300
 	loaded := load(t, server, chats, perChat)

@@ -2,12 +2,11 @@ package bot_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,8 +18,11 @@ import (
 )
 
 // The test binary is also the member process of these tests: with memberEnv set
-// it runs a Bridge whose handler echoes, as memberMain says.
-const memberEnv = "TGBRIDGE_TEST_MEMBER"
+// it runs a Bridge as memberMain says.
+const (
+	memberEnv  = "TGBRIDGE_TEST_MEMBER"
+	optionsEnv = "TEST_OPTIONS"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(memberEnv) != "" {
@@ -29,17 +31,26 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// memberMain runs a member until SIGTERM. Its handler appends "begin" and "end"
-// lines to the log named by TEST_LOG and replies "<name> <text>".
+// memberMain runs a member until SIGTERM. Its options are those of the
+// environment, overridden by the JSON object in TEST_OPTIONS; its handler is
+// named by TEST_HANDLER (echo if it is empty) and works for TEST_WORK. Handlers
+// append "begin" and "end" lines to the file TEST_LOG.
 func memberMain() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	workFor, _ := time.ParseDuration(os.Getenv("TEST_WORK"))
-	b, err := bot.New(bot.Options{
+	name := os.Getenv("TEST_NAME")
+	o := bot.Options{
 		Token: bot.NewSecret(os.Getenv("TEST_TOKEN")), APIURL: os.Getenv("TEST_API"), StateDir: os.Getenv("TEST_STATE"),
-		Name: os.Getenv("TEST_NAME"), AllowAll: true, Unpaced: true,
-		Logger: zerolog.New(os.Stderr).With().Timestamp().Str("m", os.Getenv("TEST_NAME")).Logger().Level(zerolog.DebugLevel),
-	})
+		Name: name, AllowAll: true, Unpaced: true,
+		Logger: zerolog.New(os.Stderr).With().Timestamp().Str("m", name).Logger().Level(zerolog.DebugLevel),
+	}
+	if text := os.Getenv(optionsEnv); text != "" {
+		if err := json.Unmarshal([]byte(text), &o); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+	}
+	b, err := bot.New(o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -49,65 +60,88 @@ func memberMain() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	err = b.Run(ctx, bot.HandlerFunc(func(ctx context.Context, u *bot.Update) (bot.Reply, error) {
-		note := func(what string) {
-			fmt.Fprintf(log, "%s %d %s %s %d %s\n", what, time.Now().UnixMicro(), os.Getenv("TEST_NAME"), u.Delivery(), u.Attempt(), u.Text())
-		}
-		note("begin")
-		select {
-		case <-time.After(workFor):
-		case <-ctx.Done():
-			return bot.Reply{}, context.Cause(ctx)
-		}
-		note("end")
-		return bot.Reply{Text: os.Getenv("TEST_NAME") + " " + u.Text()}, nil
-	}))
-	if err != nil {
+	w := worker{b: b, name: name, log: log}
+	w.lasts, _ = time.ParseDuration(os.Getenv("TEST_WORK"))
+	handlers := map[string]bot.HandlerFunc{"": w.echo, "hang": w.hang, "fail": w.fail, "call": w.call, "exit": w.exit}
+	if err := b.Run(ctx, handlers[os.Getenv("TEST_HANDLER")]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-// member is a member process.
-type member struct {
-	name string
-	cmd  *exec.Cmd
+// worker has the handlers of member processes.
+type worker struct {
+	b     *bot.Bridge
+	name  string
+	log   *os.File
+	lasts time.Duration
 }
 
-func (m *member) pid() int { return m.cmd.Process.Pid }
-
-// fleet is a state directory with member processes.
-type fleet struct {
-	t           *testing.T
-	api, state  string
-	log         string
-	token       string
-	extra       []string
-	logOfOutput *os.File
+func (w worker) note(what string, u *bot.Update) {
+	_, _ = fmt.Fprintf(w.log, "%s %d %s %s %d %s\n", what, time.Now().UnixMicro(), w.name, u.Delivery(), u.Attempt(), u.Text())
 }
 
-func (f *fleet) start(name string) *member {
-	f.t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), memberEnv+"=1", "TEST_NAME="+name, "TEST_API="+f.api, "TEST_STATE="+f.state,
-		"TEST_LOG="+f.log, "TEST_TOKEN="+f.token)
-	cmd.Env = append(cmd.Env, f.extra...)
-	cmd.Stderr = f.logOfOutput
-	if err := cmd.Start(); err != nil {
-		f.t.Fatal(err)
+// work lasts its time, and returns the cause if it is cancelled.
+func (w worker) work(ctx context.Context) error {
+	select {
+	case <-time.After(w.lasts):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	m := &member{name: name, cmd: cmd}
-	f.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return m
 }
 
-// botID is the number in a token.
-func botID(token string) int64 {
-	head, _, _ := strings.Cut(token, ":")
-	id, _ := strconv.ParseInt(head, 10, 64)
-	return id
+// echo replies "<name> <text>".
+func (w worker) echo(ctx context.Context, u *bot.Update) (bot.Reply, error) {
+	w.note("begin", u)
+	if err := w.work(ctx); err != nil {
+		w.note("cut", u)
+		return bot.Reply{}, err
+	}
+	w.note("end", u)
+	return bot.Reply{Text: w.name + " " + u.Text()}, nil
+}
+
+// hang never returns on a text that begins with "hang", whatever its context
+// says, and echoes the others.
+func (w worker) hang(ctx context.Context, u *bot.Update) (bot.Reply, error) {
+	if len(u.Text()) >= 4 && u.Text()[:4] == "hang" {
+		w.note("begin", u)
+		select {}
+	}
+	return w.echo(ctx, u)
+}
+
+// fail fails every time.
+func (w worker) fail(_ context.Context, u *bot.Update) (bot.Reply, error) {
+	w.note("begin", u)
+	return bot.Reply{}, errors.New("it does not work")
+}
+
+// call sends "<name> called <text>" by a call of its own, and has no reply.
+func (w worker) call(ctx context.Context, u *bot.Update) (bot.Reply, error) {
+	w.note("begin", u)
+	chat, _ := u.ChatID()
+	_, err := w.b.Call(ctx, "sendMessage", map[string]any{"chat_id": chat, "text": w.name + " called " + u.Text()})
+	if errors.Is(err, bot.ErrOutcomeUnknown) {
+		w.note("unknown", u)
+		return bot.Reply{}, nil
+	}
+	if err != nil {
+		w.note("refused", u)
+		return bot.Reply{}, err
+	}
+	w.note("end", u)
+	return bot.Reply{}, nil
+}
+
+// exit ends the process on the text "exit", as a command that restarts the bot
+// would, and echoes the others.
+func (w worker) exit(ctx context.Context, u *bot.Update) (bot.Reply, error) {
+	if u.Text() == "exit" {
+		w.note("begin", u)
+		os.Exit(3)
+	}
+	return w.echo(ctx, u)
 }
