@@ -204,10 +204,10 @@ func TestContext(t *testing.T) {
 				api := newAPI(t, caller, telegram.APIOptions{Unpaced: true})
 				ctx, cancel := context.WithCancelCause(t.Context())
 				begin := time.Now()
-				time.AfterFunc(3*time.Second, func() { cancel(cause) })
+				time.AfterFunc(2500*time.Millisecond, func() { cancel(cause) })
 				_, err := api.Call(ctx, "sendMessage", to("1"))
-				if took := time.Since(begin); took != 3*time.Second {
-					t.Errorf("took %v, want 3s", took)
+				if took := time.Since(begin); took != 2500*time.Millisecond {
+					t.Errorf("took %v, want 2.5s", took)
 				}
 				if !errors.Is(err, cause) {
 					t.Errorf("error %v, want %v in it", err, cause)
