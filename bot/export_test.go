@@ -1,0 +1,61 @@
+package bot
+
+import (
+	"time"
+
+	"tgbridge/lock"
+)
+
+// Decisions, for their tables.
+var (
+	HeirDelay    = heirDelay
+	EndingOf     = endingOf
+	Restored     = restored
+	DecodeParams = decodeParams
+)
+
+// An Ending is why a member stopped following, or leading.
+type Ending = ending
+
+const (
+	Begun      = begun
+	LeaderDead = leaderDead
+	LeaderHung = leaderHung
+	LeaderLeft = leaderLeft
+	LeaseMoved = leaseMoved
+	StreamLost = streamLost
+	LedBefore  = ledBefore
+)
+
+// LostLeader is the cause with which the watch of a leader ends a Follow.
+func LostLeader(e Ending) error { return &leaderLost{e} }
+
+// A Situation has the fields of a situation.
+type Situation struct {
+	Self    string
+	Ended   Ending
+	Lost    lock.Entry
+	Heirs   []string
+	Heir    string
+	Present lock.Entry
+	Judged  lock.State
+	Fails   int
+}
+
+// A Plan has the fields of a plan.
+type Plan struct {
+	Join     bool
+	Mode     lock.Mode
+	Expected *lock.Entry
+	Delay    time.Duration
+	Watch    bool
+}
+
+// Decide is decide.
+func Decide(s Situation) Plan {
+	p := decide(situation{
+		self: s.Self, ended: s.Ended, lost: s.Lost, heirs: s.Heirs, heir: s.Heir,
+		present: s.Present, judged: s.Judged, fails: s.Fails,
+	})
+	return Plan{Join: p.join, Mode: p.mode, Expected: p.expected, Delay: p.delay, Watch: p.watch}
+}
