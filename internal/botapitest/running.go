@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -47,7 +48,7 @@ func (s *Server) Start(addr string) (*Running, error) {
 		_ = listener.Close()
 		return nil, fmt.Errorf("start Bot API server: %w", ErrClosed)
 	}
-	s.running = append(s.running, r)
+	s.running = append(slices.DeleteFunc(s.running, (*Running).closed), r)
 	go func() {
 		defer close(r.done)
 		_ = r.http.Serve(listener) // always an error: Close was called
@@ -61,6 +62,16 @@ func (r *Running) Close() {
 	_ = r.http.Close()
 	<-r.done
 	r.conn.Wait()
+}
+
+// closed reports whether nothing is listening any more.
+func (r *Running) closed() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // countConn lets Close wait for the goroutines of connections.
