@@ -122,3 +122,6 @@ func EncodeMember(beat uint64, info MemberInfo) ([]byte, error) {
 	line, err := encodeLine(info)
 	return append(encodeBeat(beat), line...), err
 }
+
+// Patiently is R12's and D4's way of trying again.
+var Patiently = patiently

@@ -160,10 +160,9 @@ type process struct {
 }
 
 type helperArgs struct {
-	Dir, Key, Name, Extra string
-	N                     int
-	Mode                  lock.Mode
-	Now                   time.Time
+	Dir, Key, Name, Extra, Fault string
+	N                            int
+	Mode                         lock.Mode
 }
 
 func start(tb testing.TB, helper string, a helperArgs, change ...func(*exec.Cmd)) *process {

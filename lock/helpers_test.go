@@ -23,16 +23,27 @@ var helpers = map[string]func(helperArgs) error{
 	"cycle":   helpCycle,
 	"rewrite": helpRewrite,
 	"stop":    helpStop,
+	"lead":    helpLead,
 }
 
 // setup opens a member and a lock, and raises the beat until stop is called.
 func setup(a helperArgs, change func(*lock.Options)) (m *lock.Member, l *lock.Lock, stop func(), err error) {
-	m, err = lock.OpenMember(lock.MemberOptions{Dir: a.Dir, Name: a.Name, Heartbeat: testHeartbeat})
+	host, flock := lock.ThisHost(), lock.Flock(lock.SystemFlock)
+	switch a.Fault { // F39
+	case "never excludes":
+		flock = func(*os.File, bool) error { return nil }
+	case "always fails":
+		flock = func(*os.File, bool) error { return syscall.ENOLCK }
+	case "own boot id":
+		host.BootID = fmt.Sprint("boot of ", os.Getpid())
+	}
+	m, err = lock.OpenMemberAs(lock.MemberOptions{Dir: a.Dir, Name: a.Name, Heartbeat: testHeartbeat}, host, flock)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	o := testOptions(a.Dir, m)
 	o.Key = a.Key
+	o.Observer = lock.NewObserverWith(lock.ObserverOptions{Dir: a.Dir, Host: host, LocksBelieved: m.LocksBelieved()}, flock)
 	if change != nil {
 		change(&o)
 	}
@@ -192,4 +203,49 @@ func helpStop(a helperArgs) error {
 	}
 	fmt.Println(strings.TrimSpace(fmt.Sprintln("acquired", res.Acquired, "staged", len(left))))
 	return nil
+}
+
+// helpLead leads whenever it can: it acquires, checks its ownership, steps down
+// when it is lost, and logs begin and end of each leadership into Extra.
+func helpLead(a helperArgs) error {
+	m, l, stop, err := setup(a, nil)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	log, err := os.OpenFile(a.Extra, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready", m.Instance())
+	ctx := context.Background()
+	for {
+		res, err := l.Acquire(ctx, lock.Plain, nil)
+		if err != nil {
+			return err
+		}
+		if !res.Acquired {
+			time.Sleep(testHeartbeat / 4)
+			continue
+		}
+		if err := m.SetRole(lock.RoleLeader, res.Term); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(log, "begin %d %s\n", res.Term, m.Instance()); err != nil {
+			return err
+		}
+		fmt.Println("leads", res.Term)
+		for {
+			if owns, err := l.Refresh(ctx); err == nil && !owns {
+				break
+			}
+			time.Sleep(testCheck)
+		}
+		if _, err := fmt.Fprintf(log, "end %d %s\n", res.Term, m.Instance()); err != nil {
+			return err
+		}
+		if err := m.SetRole(lock.RoleFollower, 0); err != nil {
+			return err
+		}
+	}
 }

@@ -45,3 +45,17 @@ func openWay(t *testing.T, dir string) {
 		}
 	}
 }
+
+// mountSmall puts an empty file system of 64 KiB over dir.
+func mountSmall(t *testing.T, dir string) error {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
+		return err
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return nil
+}
