@@ -87,7 +87,7 @@ func TestG2CrashAtEveryStep(t *testing.T) {
 				from = answered
 			}
 			at := fmt.Sprintf("step %d, before %s %s, losing %s", now, op, path, loss.name)
-			copied := shadow.copy(t.TempDir(), loss)
+			copied := shadow.copy(memDir(t), loss)
 			if state := fmt.Sprint(from, now, content(copied)); !states[state] {
 				states[state] = true
 				recoverAll(t, at, copied, refs[from:now+1])

@@ -34,9 +34,10 @@
 // dir/<term>/<number>.log, decimals without padding; the highest number is the
 // newest. A line is the CRC-32C of the object (eight lower-case hex digits), a
 // blank, a JSON object (see Record), a line feed. A file begins with a snapshot:
-// base (version, next seq), the entries by seq, each as its update, its outcome
+// base (version, next seq); the entries by seq, each as its update, its outcome
 // if it has a reply, and its state unless that is Pending without an attempt; the
-// calls, each with its result; complete. Then follow records as they come.
+// states of dead letters, the oldest first; the calls, each with its result;
+// complete. Then follow records as they come.
 // dir/<term>/<number>.kept is the last file that held lines which could not be
 // understood, put aside for a person; it is never read. Other names are left
 // alone.

@@ -143,6 +143,9 @@ func (r *Record) prepare() error {
 			return fmt.Errorf("%s record: %q is not UTF-8: %w", r.Kind, s, ErrInvalid)
 		}
 	}
+	if len(r.Body) > MaxLine {
+		return fmt.Errorf("%s record with %d bytes, the limit is %d: %w", r.Kind, len(r.Body), MaxLine, ErrInvalid)
+	}
 	switch r.Kind {
 	case KindUpdate, KindAssign, KindRelease, KindOutcome, KindSending, KindSent, KindDone, KindDead:
 		if r.Seq == 0 {

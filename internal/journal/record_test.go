@@ -89,7 +89,7 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 		{"no seq", journal.Record{Kind: journal.KindDone}},
 		{"no request", journal.Record{Kind: journal.KindCall}},
 		{"lane not UTF-8", journal.Record{Kind: journal.KindUpdate, Seq: 1, Lane: "\xff"}},
-		{"too long", journal.Record{Kind: journal.KindOutcome, Seq: 1, Body: make([]byte, journal.MaxLine)}},
+		{"too long", journal.Record{Kind: journal.KindOutcome, Seq: 1, Body: make([]byte, journal.MaxLine+1)}},
 	}
 	j := takeOver(t, t.TempDir(), 1, journal.Options{})
 	for _, tt := range tests {

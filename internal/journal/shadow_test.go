@@ -172,9 +172,21 @@ func content(root string) string {
 // copyTree returns a copy of the files below from.
 func copyTree(t testing.TB, from string) string {
 	t.Helper()
-	to := t.TempDir()
+	to := memDir(t)
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
 	return to
+}
+
+// memDir is t.TempDir in memory where the system has that: for the many states
+// that are read once.
+func memDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "journal-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }

@@ -186,6 +186,11 @@ func (s *snapshot) write(x *index, files []*logFile) error {
 			return err
 		}
 	}
+	for _, e := range x.dead { // in the order in which they became so, which counts
+		if err := s.state(e); err != nil {
+			return err
+		}
+	}
 	s.results = make(map[*call]int64)
 	for _, c := range x.calls {
 		err := s.put(&Record{Kind: KindCall, Request: c.request, Seq: c.seq, Lane: c.lane.Value(), By: c.by, Hash: c.hash})
@@ -200,7 +205,7 @@ func (s *snapshot) write(x *index, files []*logFile) error {
 }
 
 // entry writes an entry: its update's line as it is, then its reply's, then
-// what else is known of it.
+// what else is known of it, but for dead letters.
 func (s *snapshot) entry(e *entry, files []*logFile, to *move) (err error) {
 	if to.body, err = s.copy(files, e.body()); err != nil {
 		return err
@@ -210,9 +215,13 @@ func (s *snapshot) entry(e *entry, files []*logFile, to *move) (err error) {
 			return err
 		}
 	}
-	if e.state == Pending && e.attempt == 0 {
+	if e.state == Dead || e.state == Pending && e.attempt == 0 {
 		return nil
 	}
+	return s.state(e)
+}
+
+func (s *snapshot) state(e *entry) error {
 	r := Record{
 		Kind: kindState, Seq: e.seq, Attempt: int(e.attempt), Part: int(e.parts), state: e.state, confirmed: e.confirmed,
 	}

@@ -77,7 +77,7 @@ func TestSuperseded(t *testing.T) {
 // superseded, and the successor must neither notice nor lose anything.
 func TestG5StoppedAtEachStep(t *testing.T) {
 	for stop := 0; ; stop++ {
-		dir := filepath.Join(t.TempDir(), "journal")
+		dir := filepath.Join(memDir(t), "journal")
 		var (
 			n         int
 			stoppedAt string
@@ -405,7 +405,7 @@ func TestTornTailAtEveryByte(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(dir, "2", "2.log"))
 	mustDo(t, err)
 	for n := range len(data) + 1 {
-		dir := t.TempDir()
+		dir := memDir(t)
 		mustDo(t, os.Mkdir(filepath.Join(dir, "2"), 0o700))
 		mustDo(t, os.WriteFile(filepath.Join(dir, "2", "2.log"), data[:n], 0o600))
 		whole := bytes.Count(data[:n], []byte("\n")) // base, update, complete, update, outcome
