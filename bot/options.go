@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/rs/zerolog"
 
@@ -39,7 +41,7 @@ type Options struct {
 	Token    Secret // of the bot, NUMBER:SECRET
 	APIURL   string // of the Bot API server; default https://api.telegram.org
 	StateDir string // shared by all members; default $XDG_STATE_HOME/tgbridge, else ~/.local/state/tgbridge
-	Name     string // shown in status, decides which lanes the member gets; default the working directory's base name
+	Name     string // shown in status, decides which lanes the member gets; up to 100 bytes; default the working directory's base name
 	Version  string // of the program, for status
 
 	AllowedUsers   []int64  // numeric ids of the users whose updates are handled; default nobody
@@ -56,11 +58,14 @@ type Options struct {
 	Heartbeat      time.Duration // default 1 s
 	StaleAfter     time.Duration // a member without a beat for so long hangs; default 5 s, at least 5 x Heartbeat
 	OwnershipCheck time.Duration // default 1 s, at most 2 s and StaleAfter / 2
-	PollTimeout    time.Duration // default 50 s, 1 s to 50 s
+	PollTimeout    time.Duration // default 50 s, whole seconds from 1 s to 50 s
 	RedeliverAfter time.Duration // patience with the work of a member that hangs; default 30 s, at least 2 x StaleAfter
 
 	Logger zerolog.Logger // default: nothing is logged
 }
+
+// maxName leaves room for what a leader adds to a name that is taken.
+const maxName = 100
 
 // withDefaults fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
@@ -111,6 +116,8 @@ func (o Options) validate() error {
 		}
 	}
 	check(o.Route == Sticky || o.Route == ToLeader, "route %q is neither sticky nor leader", o.Route)
+	check(o.Name != "" && len(o.Name) <= maxName && !strings.ContainsFunc(o.Name, unicode.IsControl),
+		"name %q is not 1 to %d bytes without control characters", o.Name, maxName)
 	check(o.Concurrency >= 1 && o.Concurrency <= 1000, "concurrency %d is not 1 to 1000", o.Concurrency)
 	check(o.Attempts >= 1, "attempts %d is less than 1", o.Attempts)
 	check(o.HandlerTimeout > 0, "handler timeout %s is not positive", o.HandlerTimeout)
@@ -118,7 +125,8 @@ func (o Options) validate() error {
 	check(o.OwnershipCheck > 0 && o.OwnershipCheck <= min(2*time.Second, o.StaleAfter/2),
 		"ownership check %s is not within 2s and stale-after %s / 2", o.OwnershipCheck, o.StaleAfter)
 	check(o.RedeliverAfter >= 2*o.StaleAfter, "redeliver-after %s is less than 2 x stale-after %s", o.RedeliverAfter, o.StaleAfter)
-	check(o.PollTimeout >= time.Second && o.PollTimeout <= 50*time.Second, "poll timeout %s is not 1s to 50s", o.PollTimeout)
+	check(o.PollTimeout >= time.Second && o.PollTimeout <= 50*time.Second && o.PollTimeout%time.Second == 0,
+		"poll timeout %s is not whole seconds, 1s to 50s", o.PollTimeout)
 	for _, id := range o.AllowedUsers {
 		check(id > 0, "allowed user %d is not a positive id", id)
 	}
