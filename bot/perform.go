@@ -14,14 +14,17 @@ import (
 	"tgbridge/internal/telegram"
 )
 
-// errNotLeading is what the check before each request says.
-var errNotLeading = errors.New("this member does not lead")
+// What the check before each request says. Either way nothing was sent.
+var (
+	errNotLeading = errors.New("this member does not lead")
+	errUnchecked  = errors.New("it cannot be checked whether this member leads")
+)
 
 // checkLeads is asked right before each request is written.
 func (b *Bridge) checkLeads(context.Context) error {
 	owns, err := b.lease.Owns()
 	if err != nil {
-		return fmt.Errorf("check ownership: %w", err)
+		return fmt.Errorf("%w: %w", errUnchecked, err)
 	}
 	if !owns {
 		return errNotLeading
@@ -44,8 +47,11 @@ func (b *Bridge) perform(ctx context.Context, c bus.Call) (bus.CallResult, error
 	case errors.Is(err, telegram.ErrOutcomeUnknown):
 		b.log.Warn().Err(err).Str("method", c.Method).Msg("outcome of a call is unknown")
 		return refusalResult(http.StatusBadGateway, bus.CodeUnknown, err), nil
-	case errors.Is(err, errNotLeading):
-		return bus.CallResult{}, bus.ErrNotBegun
+	case errors.Is(err, errNotLeading), errors.Is(err, errUnchecked):
+		return bus.CallResult{}, fmt.Errorf("%w: %w", bus.ErrNotBegun, err)
+	case c.Again && telegram.SurelyNoEffect(err):
+		// A reply is owed however long Telegram cannot be reached.
+		return bus.CallResult{}, fmt.Errorf("%w: %w", bus.ErrNotBegun, err)
 	case errors.As(err, &refused):
 		return answerResult(answer{
 			Code: refused.Code, Description: refused.Description,

@@ -1,12 +1,14 @@
 package bot
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"tgbridge/bus"
 	"tgbridge/internal/telegram"
@@ -19,8 +21,11 @@ type storedReply struct {
 }
 
 func encodeReply(r storedReply) json.RawMessage {
-	raw, _ := json.Marshal(r) // strings always encode
-	return raw
+	var raw bytes.Buffer
+	enc := json.NewEncoder(&raw)
+	enc.SetEscapeHTML(false) // it would make the text longer
+	_ = enc.Encode(r)        // strings always encode
+	return bytes.TrimSpace(raw.Bytes())
 }
 
 // deadNotice is the one line that a user gets about a dead letter.
@@ -57,12 +62,12 @@ func (t *term) sendReply(ctx context.Context, it bus.Item) error {
 	return t.finish(it, reason)
 }
 
-// sendParts sends the parts in order. Refused says why Telegram does not take
-// them; an unknown outcome is told and passed over, as a repetition might send
-// a part twice (G7).
+// sendParts sends the parts in order. Refused says why a part did not arrive:
+// because Telegram does not take it, and then the rest is not sent; or because
+// its outcome is unknown, and a repetition might send it twice (G7).
 func (t *term) sendParts(ctx context.Context, it bus.Item, facts telegram.Facts, text string) (refused string, err error) {
 	for i, part := range telegram.Split(text, telegram.MaxText) {
-		result, err := t.b.calls.Do(ctx, bus.Call{
+		result, err := t.sendPart(ctx, bus.Call{
 			Request: it.ID + "#" + strconv.Itoa(i+1), Method: "sendMessage", ContentType: "application/json",
 			Body: sendMessageBody(facts, part), Seq: it.Seq, Lane: it.Lane, Again: true,
 		})
@@ -71,6 +76,7 @@ func (t *term) sendParts(ctx context.Context, it bus.Item, facts telegram.Facts,
 		}
 		if result.Status != http.StatusOK {
 			t.b.log.Warn().Str("delivery", it.ID).Int("part", i+1).Msg("a part of a reply may not have arrived")
+			refused = fmt.Sprintf("part %d of the reply may not have arrived", i+1)
 			continue
 		}
 		var callErr *CallError
@@ -81,7 +87,26 @@ func (t *term) sendParts(ctx context.Context, it bus.Item, facts telegram.Facts,
 			return "", err
 		}
 	}
-	return "", nil
+	return refused, nil
+}
+
+// sendAgainAfter is how long a part waits whose call could not be begun.
+const sendAgainAfter = time.Second
+
+// sendPart makes the call of a part, and again while it cannot be begun: until
+// ctx ends, with the term.
+func (t *term) sendPart(ctx context.Context, c bus.Call) (bus.CallResult, error) {
+	for {
+		result, err := t.b.calls.Do(ctx, c)
+		if !errors.Is(err, bus.ErrNotBegun) {
+			return result, err
+		}
+		t.b.log.Debug().Err(err).Str("request", c.Request).Dur("delay", sendAgainAfter).Msg("a part of a reply waits")
+		pause(ctx, sendAgainAfter)
+		if ctx.Err() != nil {
+			return bus.CallResult{}, context.Cause(ctx)
+		}
+	}
 }
 
 // sendMessageBody addresses a text to where the update came from.
