@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,11 +37,17 @@ var (
 	ErrState = errors.New("state directory is unusable")
 	// ErrOutcomeUnknown: a call may or may not have had its effect.
 	ErrOutcomeUnknown = bus.ErrOutcomeUnknown
+	// ErrStopped: the Bridge does not run any more.
+	ErrStopped = errors.New("the member has stopped")
+	// ErrMethod: a name is no method's.
+	ErrMethod = errors.New("not the name of a method")
 )
 
-// How long a member may take to stop, and from when its handlers are cancelled.
+// How long a member may take to stop, until when a leader with nobody to hand
+// over to takes in outcomes, and from when handlers are cancelled.
 const (
 	stopWithin   = 5 * time.Second
+	drainWithin  = 4700 * time.Millisecond // the rest is for the release of the lease
 	cancelWithin = 2500 * time.Millisecond
 )
 
@@ -76,7 +82,9 @@ type Bridge struct {
 	calls    *bus.Calls
 	worker   *bus.Worker
 
-	ready   chan struct{} // closed when Run has set the above
+	ready   chan struct{}   // closed when Run has set the above
+	ended   context.Context // ends with Run
+	setEnd  context.CancelCauseFunc
 	term    atomic.Pointer[term]
 	stopped atomic.Bool // draining or leaving
 	tasks   sync.WaitGroup
@@ -103,6 +111,7 @@ func New(o Options) (*Bridge, error) {
 		log:    o.Logger,
 		ready:  make(chan struct{}),
 	}
+	b.ended, b.setEnd = context.WithCancelCause(context.Background())
 	b.client, err = telegram.NewClient(telegram.ClientOptions{
 		Token: o.Token, APIURL: o.APIURL, UserAgent: userAgent(o.Version), Logger: o.Logger,
 	})
@@ -133,14 +142,16 @@ func userAgent(version string) string {
 // ignore their context.
 func (b *Bridge) Run(ctx context.Context, h Handler) error {
 	b.handler = h
+	defer b.setEnd(ErrStopped)
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	if err := b.start(life); err != nil {
 		return err
 	}
+	defer b.close()
+	defer b.calls.Wait()
 	defer b.tasks.Wait()
 	defer end(nil)
-	defer b.close()
 	close(b.ready)
 	b.tasks.Go(func() { b.beat(life) })
 	b.tasks.Go(func() { b.upkeep(life) })
@@ -214,9 +225,11 @@ func (b *Bridge) start(life context.Context) (err error) {
 	return nil
 }
 
-// close gives up what start made, in the reverse order. The member's file goes
-// last: a free lock says that the member is dead.
+// close gives up what start made, in the reverse order, when nothing of the
+// member runs any more. The member's file goes last: a free lock says that the
+// member is dead.
 func (b *Bridge) close() {
+	b.client.Close()
 	if err := b.server.Close(); err != nil {
 		b.log.Warn().Err(err).Msg("bus socket not removed")
 	}
@@ -283,7 +296,7 @@ func (b *Bridge) upkeep(life context.Context) {
 func (b *Bridge) handle(ctx context.Context, d bus.Delivery) bus.Outcome {
 	facts, err := telegram.Inspect(d.Body)
 	if err != nil {
-		return bus.Outcome{Status: bus.Failed, Error: err.Error()}
+		return failed(err)
 	}
 	if !b.access.Allows(facts) {
 		b.denied.note(facts)
@@ -292,13 +305,25 @@ func (b *Bridge) handle(ctx context.Context, d bus.Delivery) bus.Outcome {
 	reply, err := b.callHandler(ctx, &Update{delivery: d.ID, attempt: d.Attempt, raw: d.Body, facts: facts})
 	if err != nil {
 		b.log.Warn().Err(err).Str("delivery", d.ID).Int("attempt", d.Attempt).Msg("handler failed")
-		return bus.Outcome{Status: bus.Failed, Error: err.Error()}
+		return failed(err)
 	}
 	out := bus.Outcome{Status: bus.Done}
 	if reply.Text != "" {
 		out.Reply = encodeReply(storedReply{Text: reply.Text})
 	}
+	if n := len(out.Reply); n > bus.MaxReply {
+		return failed(fmt.Errorf("reply has %d bytes, at most %d are taken", n, bus.MaxReply))
+	}
 	return out
+}
+
+// maxReason bounds what is kept of an error, in bytes.
+const maxReason = 1000
+
+// failed is the outcome of a failed attempt.
+func failed(err error) bus.Outcome {
+	text := err.Error()
+	return bus.Outcome{Status: bus.Failed, Error: strings.ToValidUTF8(text[:min(len(text), maxReason)], "")}
 }
 
 // callHandler makes a panic an error: one handler ends no other's work.
@@ -318,8 +343,15 @@ func (b *Bridge) callHandler(ctx context.Context, u *Update) (reply Reply, err e
 //
 // It waits for a leader and goes on across a change of leader. Errors: a
 // *telegram.Error is hidden behind *CallError; ErrOutcomeUnknown when the call
-// may or may not have had its effect; the error of ctx.
+// may or may not have had its effect; ErrMethod; ErrStopped once Run has
+// returned; the error of ctx.
 func (b *Bridge) Call(ctx context.Context, method string, params map[string]any) (json.RawMessage, error) {
+	if method == "" || strings.ContainsFunc(method, notInMethod) {
+		return nil, fmt.Errorf("call %q: %w", method, ErrMethod)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(b.ended, func() { cancel(ErrStopped) })()
 	select {
 	case <-b.ready:
 	case <-ctx.Done():
@@ -329,11 +361,16 @@ func (b *Bridge) Call(ctx context.Context, method string, params map[string]any)
 	if err != nil {
 		return nil, fmt.Errorf("encode parameters of %s: %w", method, err)
 	}
-	answer, err := b.worker.Call(ctx, url.PathEscape(method), "application/json", body)
+	answer, err := b.worker.Call(ctx, method, "application/json", body)
 	if err != nil {
 		return nil, fmt.Errorf("call %s: %w", method, err)
 	}
 	return DecodeAnswer(method, answer)
+}
+
+// notInMethod: a method is a part of a URL's path.
+func notInMethod(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
 }
 
 // Name returns the member's name: as given, or as the leader made it unique.

@@ -13,15 +13,15 @@ import (
 // successor's. With nobody there the member keeps the lease, without polling, to
 // take in the outcomes of its own work.
 func (r *role) abdicate(t *term) {
-	deadline := time.Now().Add(stopWithin)
-	ctx, cancel := context.WithDeadline(r.life, deadline)
+	r.told = time.Now()
+	ctx, cancel := context.WithDeadline(r.life, r.told.Add(stopWithin))
 	defer cancel()
 	r.setRole(lock.RoleLeaving, t.number)
 	if !t.hub.HasHeirs() {
 		if err := r.b.poller.Suspend(ctx); err != nil {
 			r.b.log.Warn().Err(err).Msg("polling not suspended in time")
 		}
-		r.drain(ctx, deadline, t.hub.Idle)
+		r.drain(r.told.Add(drainWithin), t.hub.Idle)
 	}
 	if _, err := r.b.poller.Stop(ctx); err != nil {
 		r.b.log.Warn().Err(err).Msg("lease not released")
@@ -29,7 +29,6 @@ func (r *role) abdicate(t *term) {
 	t.hub.Bye("")
 	t.close()
 	r.setRole(lock.RoleLeaving, 0)
-	r.until = deadline
 }
 
 func (r *role) setRole(role lock.Role, number uint64) {
@@ -38,10 +37,12 @@ func (r *role) setRole(role lock.Role, number uint64) {
 	}
 }
 
-// drain waits until nothing is in hand and idle says so too; halfway to the
-// deadline it cancels the handlers.
-func (r *role) drain(ctx context.Context, deadline time.Time, idle func() bool) {
-	cancelAt := time.NewTimer(time.Until(deadline) - (stopWithin - cancelWithin))
+// drain waits until nothing is in hand and idle says so too, but not beyond an
+// instant. It cancels the handlers when their time is over.
+func (r *role) drain(until time.Time, idle func() bool) {
+	end := time.NewTimer(time.Until(until))
+	defer end.Stop()
+	cancelAt := time.NewTimer(time.Until(r.told.Add(cancelWithin)))
 	defer cancelAt.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -54,7 +55,7 @@ func (r *role) drain(ctx context.Context, deadline time.Time, idle func() bool) 
 		case <-tick.C:
 		case <-cancelAt.C:
 			r.b.worker.CancelAll(bus.ErrStopping)
-		case <-ctx.Done():
+		case <-end.C:
 			return
 		}
 	}
@@ -73,10 +74,10 @@ const goodbyeWithin = time.Second
 // has in hand, so that the leader knows at once what was never begun, and goes
 // when that is done or its time is over.
 func (r *role) leave() error {
-	deadline := r.until
-	if deadline.IsZero() {
-		deadline = time.Now().Add(stopWithin)
+	if r.told.IsZero() {
+		r.told = time.Now()
 	}
+	deadline := r.told.Add(stopWithin)
 	r.b.worker.Leave()
 	r.setRole(lock.RoleLeaving, 0)
 	ctx, cancel := context.WithDeadline(r.life, deadline)
@@ -93,7 +94,7 @@ func (r *role) leave() error {
 		case <-time.After(goodbyeWithin):
 		}
 	}
-	r.drain(ctx, deadline, func() bool { return true })
+	r.drain(deadline, func() bool { return true })
 	r.b.worker.CancelAll(bus.ErrStopping)
 	cancel()
 	<-gone

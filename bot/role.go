@@ -20,8 +20,9 @@ type role struct {
 	ctx  context.Context // ends when the member shall stop
 	life context.Context // ends when the member is gone
 	situation
-	warned time.Time
-	until  time.Time // when the member must be gone; zero: it was not told to stop
+	warned   time.Time
+	troubles int       // leaderships in a row that failed
+	told     time.Time // when it was told to stop; zero: it was not
 }
 
 // play leads and follows until ctx ends, then stops.
@@ -115,6 +116,7 @@ func (r *role) lead(p plan) error {
 func (r *role) reign(number uint64) error {
 	t := r.b.term.Load()
 	r.b.log.Info().Uint64("term", number).Msg("leading")
+	began := time.Now()
 	own, stopOwn := context.WithCancel(r.life)
 	ended := make(chan struct{})
 	go func() {
@@ -144,7 +146,7 @@ func (r *role) reign(number uint64) error {
 			return fmt.Errorf("%w: %w", ErrState, err)
 		}
 		r.situation = situation{self: r.self}
-		r.pause(100 * time.Millisecond)
+		r.recover(time.Since(began))
 		return r.goOn(stopErr)
 	case <-r.b.poller.Done():
 		cause := r.b.poller.Cause()
@@ -155,8 +157,28 @@ func (r *role) reign(number uint64) error {
 			return cause
 		}
 		r.b.log.Warn().Err(cause).Uint64("term", number).Msg("leadership ended")
+		if !errors.Is(cause, polling.ErrLost) {
+			r.recover(time.Since(began))
+		}
 		return nil
 	}
+}
+
+// Waits of a member whose leadership failed, before it tries again.
+const (
+	recoverDelay = 100 * time.Millisecond // doubled by each that fails in a row
+	recoverMax   = 5 * time.Second
+	recovered    = 10 * time.Second // a leadership that lasted so long has not failed
+)
+
+// recover leaves others the time to take over what this member could not go on
+// with.
+func (r *role) recover(led time.Duration) {
+	if led >= recovered {
+		r.troubles = 0
+	}
+	r.pause(min(recoverMax, recoverDelay<<min(r.troubles, 10)))
+	r.troubles++
 }
 
 // goOn tells of a step-down that left something behind; the member goes on.

@@ -58,8 +58,9 @@ func (u *Update) Text() string { return u.facts.Text }
 
 // A Reply is what the bridge sends back for a handler.
 type Reply struct {
-	// Text is plain text of any length, sent in parts of at most 4096 UTF-16
-	// units to the update's chat and topic. Empty: nothing is sent.
+	// Text is plain text, sent in parts of at most 4096 UTF-16 units to the
+	// update's chat and topic. Empty: nothing is sent. One that needs more than
+	// 64 KiB, encoded as JSON, is a failed attempt.
 	Text string
 }
 
