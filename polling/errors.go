@@ -25,7 +25,7 @@ var (
 		"delete the webhook, or allow that it is deleted")
 	// ErrTokenRefused: Telegram refused the token, and never in this process
 	// was there a request that succeeded.
-	ErrTokenRefused = errors.New("Telegram refuses the token: check it at @BotFather")
+	ErrTokenRefused = errors.New("token refused by Telegram: check it at @BotFather")
 	// ErrSinkFailed: a batch could not be made durable. Nothing of it was
 	// confirmed, so Telegram will send it again.
 	ErrSinkFailed = errors.New("updates could not be stored")

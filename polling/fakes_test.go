@@ -58,6 +58,7 @@ type lease struct {
 	state   lock.State // how an entry that is not ours is seen
 	acquire func(mode lock.Mode, expected *lock.Entry) (lock.Result, error)
 	ownsErr error
+	owns    func() // runs before each Owns answers
 	refresh func() (bool, error)
 	release func() error
 	term    uint64
@@ -139,6 +140,12 @@ func (l *lease) Refresh(context.Context) (bool, error) {
 
 func (l *lease) Owns() (bool, error) {
 	l.tr.add("owns")
+	l.mu.Lock()
+	hook := l.owns
+	l.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
 	return l.owned()
 }
 
@@ -153,16 +160,19 @@ func (l *lease) owned() (bool, error) {
 
 func (l *lease) Release(ctx context.Context) (lock.State, bool, error) {
 	l.tr.add("release")
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return 0, false, err
 	}
-	if l.release != nil {
-		if err := l.release(); err != nil {
+	l.mu.Lock()
+	hook := l.release
+	l.mu.Unlock()
+	if hook != nil {
+		if err := hook(); err != nil {
 			return 0, false, err
 		}
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
 	case l.entry.SameOwner(l.self):
 		l.entry = lock.Entry{Epoch: l.term}
@@ -372,7 +382,6 @@ type sink struct {
 	commit     func(ctx context.Context) error
 	room       chan struct{} // not nil: full
 	wedge      chan struct{} // not nil: Full blocks until it is closed
-	onWedge    func()
 }
 
 func (s *sink) Commit(ctx context.Context, batch []polling.Update, unreadable []json.RawMessage) error {

@@ -2,6 +2,7 @@ package polling_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -232,7 +233,7 @@ func TestPenalty(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	for name, silence := range map[string]reply{
 		"request given up":         {never: true},
-		"request does not give up": {deaf: true},
+		"request does not give up": {deaf: true, elements: []json.RawMessage{element(99)}},
 	} {
 		inBubble(t, "F19 "+name, func(t *testing.T) {
 			b := newBench(t, nil)
@@ -254,6 +255,9 @@ func TestSilentServer(t *testing.T) {
 			close(b.tg.deaf) // S12: the late result does nothing
 			settle()
 			b.wantSteps(b.tr.of("commit"), "commit [7]")
+			if last := b.tg.seen(); last[len(last)-1].request.Offset != 8 {
+				t.Errorf("polls = %+v, want the last with offset 8", last)
+			}
 			b.stop()
 		})
 	}

@@ -138,9 +138,17 @@ func TestLostLeader(t *testing.T) {
 		b.lead()
 		time.Sleep(3500 * time.Millisecond)
 		b.lease.lose()
+		time.Sleep(600 * time.Millisecond)
+		if p, s := b.p.Progress(), b.p.State(); p.Leading || !p.Progressing(time.Now()) || s.State != polling.StateOff {
+			t.Errorf("after the loss: %+v, %+v", p, s)
+		}
+		refreshes := len(b.tr.of("refresh"))
 		b.ended(3*time.Second, polling.ErrLost)
 		close(b.tg.deaf)
 		settle()
+		if n := len(b.tr.of("refresh")) - refreshes; n != 0 {
+			t.Errorf("%d refreshes after the loss was seen", n)
+		}
 		b.wantSteps(b.tr.of("poll", "commit", "confirmed"), "poll without offset")
 		b.stop()
 	})
@@ -162,6 +170,33 @@ func TestLostLeader(t *testing.T) {
 			t.Errorf("State() = %+v, want term 3 without offset", s)
 		}
 		b.stop()
+	})
+}
+
+// TestGate stops while a check of ownership is under way: what it was made for
+// must not begin, although the check succeeds.
+func TestGate(t *testing.T) {
+	inBubble(t, "G1 G5 poll", func(t *testing.T) {
+		b := newBench(t, nil)
+		answer := make(chan struct{})
+		b.lease.owns = func() { <-answer }
+		b.lead()
+		synctest.Wait()
+		time.AfterFunc(100*time.Millisecond, func() { close(answer) })
+		b.stop()
+		b.wantSteps(b.tr.of("poll", "release"), "release")
+	})
+	inBubble(t, "G5 commit", func(t *testing.T) {
+		b := newBench(t, nil)
+		answer := make(chan struct{})
+		b.lead()
+		synctest.Wait()
+		b.lease.set(func(l *lease) { l.owns = func() { <-answer } })
+		b.tg.push(1)
+		synctest.Wait()
+		time.AfterFunc(100*time.Millisecond, func() { close(answer) })
+		b.stop()
+		b.wantSteps(b.tr.of("poll", "commit", "release"), "poll without offset", "release")
 	})
 }
 

@@ -202,17 +202,19 @@ func TestFull(t *testing.T) {
 func TestCommitFails(t *testing.T) {
 	inBubble(t, "disk full is waited out, the same batch committed once", func(t *testing.T) {
 		b := newBench(t, nil)
-		b.tg.push(7)
-		b.tg.answer(func(int, polling.Request) (reply, bool) { return reply{}, false })
-		b.sink.commit = func(context.Context) error { return syscall.ENOSPC }
+		b.tg.push(6)
 		b.lead()
+		settle()
+		b.sink.set(func(s *sink) { s.commit = func(context.Context) error { return syscall.ENOSPC } })
+		b.tg.push(7)
 		time.Sleep(10 * time.Minute)
 		if !b.p.Progress().Progressing(time.Now()) || b.p.State().State != polling.StateWaiting {
 			t.Errorf("progress or state wrong: %+v", b.p.State())
 		}
 		b.sink.set(func(s *sink) { s.commit = nil })
 		time.Sleep(16 * time.Second)
-		b.wantSteps(b.tr.of("poll", "commit ["), "poll without offset", "commit [7]", "poll 8")
+		b.wantSteps(b.tr.of("poll", "commit [", "confirmed"),
+			"poll without offset", "commit [6]", "poll 7", "confirmed 7 empty=false", "commit [7]", "poll 8")
 		if s := b.p.State(); s.State != polling.StatePolling || s.LastError != "" {
 			t.Errorf("State() = %+v, want polling", s)
 		}

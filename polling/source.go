@@ -74,7 +74,8 @@ type Sink interface {
 	// Any other error ends the leadership with ErrSinkFailed.
 	//
 	// ctx is the leadership. Commit may take 0.8 x stale-after; then the
-	// leadership ends. Dispatching what was committed is the Sink's business
+	// leadership ends, and a Commit that does not return when ctx ends may
+	// overlap with one of the next leadership. Dispatching what was committed is the Sink's business
 	// and must not delay the return.
 	Commit(ctx context.Context, batch []Update, unreadable []json.RawMessage) error
 	// Confirmed tells that Telegram answered a poll with this offset, so that

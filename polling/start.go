@@ -95,7 +95,7 @@ func (p *Poller) start(ctx context.Context, r StartRequest) (StartResult, error)
 		return StartResult{Outcome: Refused, Lease: won, Owner: won.Owner}, nil
 	}
 	p.mu.Lock()
-	p.candidate, p.standing = nil, false
+	p.candidate = nil
 	p.lead = newLeadership(ctx, p, won)
 	l := p.lead
 	p.mu.Unlock()

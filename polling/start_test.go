@@ -12,12 +12,16 @@ import (
 
 // A registrar is a Registrar in memory.
 type registrar struct {
-	tr  *trace
-	err error
+	tr   *trace
+	err  error
+	hold chan struct{} // not nil: Follow waits for it, whatever its context
 }
 
 func (r *registrar) Follow(_ context.Context, owner lock.Entry) error {
 	r.tr.add("follow %s", owner.InstanceID)
+	if r.hold != nil {
+		<-r.hold
+	}
 	return r.err
 }
 
@@ -83,6 +87,15 @@ func TestStartOrder(t *testing.T) {
 			t.Errorf("Start() = %v, %v, want refused", r.Outcome, err)
 		}
 		b.wantSteps(b.tr.of("acquire"), "acquire plain expecting none")
+	})
+	inBubble(t, "P2 A9 an election replaces no closed runtime", func(t *testing.T) {
+		b := newBench(t, func(_ *bench, o *polling.Options) { o.RuntimeClosed = func(lock.Entry) bool { return true } })
+		b.lease.entry, b.lease.state = other(1), lock.ActiveHere
+		r, err := b.p.Start(t.Context(), polling.StartRequest{Mode: lock.Election})
+		if err != nil || r.Outcome != polling.Refused {
+			t.Errorf("Start() = %v, %v, want refused", r.Outcome, err)
+		}
+		b.wantSteps(b.tr.of("acquire"), "acquire election expecting none")
 	})
 	inBubble(t, "P2 a live runtime is not replaced", func(t *testing.T) {
 		b := newBench(t, nil)
@@ -217,6 +230,55 @@ func TestStartRolledBack(t *testing.T) {
 			t.Errorf("Start() = %v, want its deadline", err)
 		}
 		b.wantSteps(b.tr.of("poll", "release"), "release")
+	})
+	inBubble(t, "P3 the start's context ends at the last moment", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := newBench(t, func(_ *bench, o *polling.Options) {
+			o.OnAcquired = func(context.Context, lock.Result) error { cancel(); return nil }
+		})
+		r, err := b.p.Start(ctx, polling.StartRequest{})
+		if !errors.Is(err, context.Canceled) || r.Outcome != "" {
+			t.Errorf("Start() = %v, %v, want canceled", r.Outcome, err)
+		}
+		b.wantSteps(b.tr.of("poll", "before", "release"), "before release", "release")
+	})
+	inBubble(t, "P3 a start takes over from the release that failed", func(t *testing.T) {
+		fail := true
+		b := newBench(t, func(_ *bench, o *polling.Options) {
+			o.OnAcquired = func(context.Context, lock.Result) error {
+				if fail {
+					return boom
+				}
+				return nil
+			}
+		})
+		b.lease.release = func() error { return boom }
+		if _, err := b.p.Start(t.Context(), polling.StartRequest{}); !errors.Is(err, boom) {
+			t.Errorf("Start() = %v, want boom", err)
+		}
+		fail = false
+		b.lead()
+		b.lease.set(func(l *lease) { l.release = nil })
+		time.Sleep(5 * time.Second)
+		if !b.lease.held() || b.p.Cause() != nil {
+			t.Errorf("held = %v, cause %v: the lease of a leader was released", b.lease.held(), b.p.Cause())
+		}
+		b.stop()
+	})
+	inBubble(t, "P3 a stop ends the release that goes on being tried", func(t *testing.T) {
+		b := newBench(t, func(_ *bench, o *polling.Options) {
+			o.OnAcquired = func(context.Context, lock.Result) error { return boom }
+		})
+		b.lease.release = func() error { return boom }
+		if _, err := b.p.Start(t.Context(), polling.StartRequest{}); !errors.Is(err, boom) {
+			t.Errorf("Start() = %v, want boom", err)
+		}
+		if _, err := b.p.Stop(t.Context()); !errors.Is(err, boom) {
+			t.Errorf("Stop() = %v, want boom", err)
+		}
+		b.tr.clear()
+		time.Sleep(5 * time.Second)
+		b.wantSteps(b.tr.of("release"))
 	})
 	inBubble(t, "the start's context does not bound the leadership", func(t *testing.T) {
 		b := newBench(t, nil)

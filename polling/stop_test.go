@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tgbridge/lock"
@@ -59,6 +60,23 @@ func TestOwnershipLost(t *testing.T) {
 			time.Sleep(20 * time.Second) // the refresh that hangs
 		})
 	}
+	inBubble(t, "P7 own deadline: no beat until the release, also if checks succeed again", func(t *testing.T) {
+		b := newBench(t, func(b *bench, o *polling.Options) {
+			o.BeforeRelease = func(ctx context.Context) {
+				b.lease.set(func(l *lease) { l.refresh = nil })
+				time.Sleep(600 * time.Millisecond)
+				if b.p.Progress().Progressing(time.Now()) {
+					t.Error("beats although it steps down past its own deadline")
+				}
+			}
+		})
+		b.lead()
+		b.lease.set(func(l *lease) { l.refresh = func() (bool, error) { return false, errors.New("EIO") } })
+		b.ended(6*time.Second, polling.ErrDeadline)
+		if !b.p.Progress().Progressing(time.Now()) || b.lease.held() {
+			t.Error("no beat after the release, or not released")
+		}
+	})
 	inBubble(t, "P7 refresh fails for less than the own deadline", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.lead()
@@ -132,6 +150,41 @@ func TestStop(t *testing.T) {
 		}
 		b.stop()
 		b.wantSteps(b.tr.of("follow", "unfollow", "release"), "follow rival", "unfollow", "release", "release")
+	})
+	inBubble(t, "P8 while the registration is under way", func(t *testing.T) {
+		hold := make(chan struct{})
+		b := newBench(t, func(b *bench, o *polling.Options) { o.Registrar = &registrar{tr: b.tr, hold: hold} })
+		b.lease.entry, b.lease.state = other(1), lock.ActiveElsewhere
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = b.p.Start(t.Context(), polling.StartRequest{})
+		}()
+		synctest.Wait()
+		time.AfterFunc(time.Second, func() { close(hold) })
+		b.stop()
+		<-done
+		b.wantSteps(b.tr.of("follow", "unfollow"), "follow rival", "unfollow")
+	})
+	inBubble(t, "P8 watcher off and context ended before the release", func(t *testing.T) {
+		var leading context.Context
+		b := newBench(t, func(_ *bench, o *polling.Options) {
+			o.OnAcquired = func(ctx context.Context, _ lock.Result) error { leading = ctx; return nil }
+		})
+		b.lead()
+		settle()
+		b.lease.set(func(l *lease) {
+			l.release = func() error {
+				if !errors.Is(context.Cause(leading), polling.ErrStopped) {
+					t.Errorf("cause of the leadership's context = %v at the release", context.Cause(leading))
+				}
+				b.tr.clear()
+				time.Sleep(3 * time.Second)
+				return nil
+			}
+		})
+		b.stop()
+		b.wantSteps(b.tr.of("refresh"))
 	})
 	inBubble(t, "P8 never started", func(t *testing.T) {
 		b := newBench(t, nil)
@@ -288,6 +341,22 @@ func TestSuspend(t *testing.T) {
 			t.Error("no progress after the resumption")
 		}
 		b.stop()
+	})
+	inBubble(t, "P9 lost meanwhile: nothing stands in our name", func(t *testing.T) {
+		b := newBench(t, func(b *bench, o *polling.Options) {
+			o.BeforeRelease = func(context.Context) {
+				b.lease.lose()
+				time.Sleep(1100 * time.Millisecond)
+			}
+		})
+		b.lead()
+		settle()
+		if err := b.p.Suspend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !b.p.Progress().Progressing(time.Now()) {
+			t.Error("no beat, though the lease is another's")
+		}
 	})
 	inBubble(t, "P9 then stop releases", func(t *testing.T) {
 		b := newBench(t, nil)
