@@ -82,12 +82,27 @@ Settings are environment variables, such as TELEGRAM_BOT_TOKEN, or flags.`,
 	root.SetOut(c.stdout)
 	root.SetErr(c.stderr)
 	root.SetFlagErrorFunc(flagError)
-	addSettings(root.PersistentFlags())
+	addSettings(root)
 	for _, cmd := range commands {
 		c.noteRun(cmd)
 		root.AddCommand(cmd)
 	}
+	addCompletion(root)
 	return root
+}
+
+// addCompletion adds cobra's completion command, which takes any argument that
+// is no shell for a wish to see the help.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = nil
+			cmd.RunE = func(*cobra.Command, []string) error {
+				return usage("for which shell: bash, zsh, fish or powershell?")
+			}
+		}
+	}
 }
 
 // noteRun makes cmd say that it began its work: what cobra refused before was

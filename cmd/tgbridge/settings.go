@@ -3,15 +3,16 @@ package main
 import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"tgbridge/config"
 )
 
 const envFileFlag = "env-file"
 
-// addSettings adds a flag for each setting that may have one.
-func addSettings(flags *pflag.FlagSet) {
+// addSettings adds a flag to cmd, and to the commands below it, for each
+// setting that may have one.
+func addSettings(cmd *cobra.Command) {
+	flags := cmd.PersistentFlags()
 	for _, v := range config.Variables() {
 		if v.Flag == "" {
 			continue
@@ -25,9 +26,12 @@ func addSettings(flags *pflag.FlagSet) {
 		} else {
 			flags.String(v.Flag, "", usage)
 		}
+		if len(v.Choices) > 0 {
+			complete := cobra.FixedCompletions(v.Choices, cobra.ShellCompDirectiveNoFileComp)
+			_ = cmd.RegisterFlagCompletionFunc(v.Flag, complete) // fails only without the flag
+		}
 	}
 	flags.String(envFileFlag, "", "file with settings as KEY=VALUE lines; none is read unless named")
-	flags.SortFlags = false
 }
 
 // loadConfig reads the configuration for a command that is no member: it does
