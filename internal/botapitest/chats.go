@@ -90,7 +90,8 @@ type message struct {
 	topical    bool // thread is a topic, not a reply thread
 	own        bool // written by the bot
 	date       int64
-	text       string
+	text       string // or caption
+	entities   []entity
 	reply      int64  // the message replied to, 0 for none
 	edited     int64  // when it was last edited, 0 for never
 	markup     string // reply_markup as it was sent

@@ -5,7 +5,6 @@ import (
 	"mime"
 	"path"
 	"strings"
-	"unicode/utf16"
 )
 
 const (
@@ -20,11 +19,14 @@ func sendDocument(b *Bot, c *call) (Answer, *refusal) {
 	if r != nil {
 		return Answer{}, r
 	}
-	caption := strings.TrimSpace(c.args.text("caption"))
-	if len(utf16.Encode([]rune(caption))) > maxCaption {
+	f, r := formattedArgument(c.args, "caption", "caption_entities")
+	if r != nil {
+		return Answer{}, r
+	}
+	if utf16Len(f.text) > maxCaption {
 		return Answer{}, badRequest("message caption is too long")
 	}
-	return b.send(c, &message{text: caption, kind: "document", content: printDocument(file), file: file})
+	return b.send(c, &message{text: f.text, entities: f.entities, kind: "document", content: printDocument(file), file: file})
 }
 
 func documentArgument(a args) (upload, *refusal) {

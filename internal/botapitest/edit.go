@@ -1,6 +1,9 @@
 package botapitest
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
 // editMessageText changes the text of a message of the bot.
 func editMessageText(b *Bot, c *call) (Answer, *refusal) {
@@ -13,7 +16,7 @@ func editMessageText(b *Bot, c *call) (Answer, *refusal) {
 	if r != nil {
 		return Answer{}, r
 	}
-	text, r := textArgument(c.args, "MESSAGE_TOO_LONG")
+	f, r := textArgument(c.args, "MESSAGE_TOO_LONG")
 	if r != nil {
 		return Answer{}, r
 	}
@@ -24,11 +27,11 @@ func editMessageText(b *Bot, c *call) (Answer, *refusal) {
 		return Answer{}, r
 	}
 	markup := c.args.text("reply_markup")
-	if text == m.text && markup == m.markup {
+	if f.text == m.text && markup == m.markup && bytes.Equal(printEntities(f.entities), printEntities(m.entities)) {
 		return Answer{}, badRequest("message is not modified: specified new message content and reply markup " +
 			"are exactly the same as a current content and reply markup of the message")
 	}
-	m.text, m.markup, m.edited = text, markup, time.Now().Unix()
+	m.text, m.entities, m.markup, m.edited = f.text, f.entities, markup, time.Now().Unix()
 	c.record(Event{Kind: EventEdited, Chat: chat.ID, Thread: m.thread, MessageID: m.id, Text: m.text})
 	return success(b.printMessage(chat, m), ""), nil
 }

@@ -4,18 +4,17 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
-	"unicode/utf16"
 )
 
 const maxText = 4096 // UTF-16 units
 
 // sendMessage stores a message and answers with it.
 func sendMessage(b *Bot, c *call) (Answer, *refusal) {
-	text, r := textArgument(c.args, "message is too long")
+	f, r := textArgument(c.args, "message is too long")
 	if r != nil {
 		return Answer{}, r
 	}
-	return b.send(c, &message{text: text, kind: "text"})
+	return b.send(c, &message{text: f.text, entities: f.entities, kind: "text"})
 }
 
 // send places a message into the chat, topic and reply that the arguments
@@ -48,20 +47,21 @@ func (b *Bot) send(c *call, m *message) (Answer, *refusal) {
 	return success(b.printMessage(chat, m), ""), nil
 }
 
-// textArgument is the text of a message, without blanks around it.
-func textArgument(a args, tooLong string) (string, *refusal) {
-	text := a.text("text")
-	if text == "" {
-		return "", badRequest("message text is empty")
+// textArgument is the text of a message with its entities.
+func textArgument(a args, tooLong string) (formatted, *refusal) {
+	if !a.has("text") {
+		return formatted{}, badRequest("message text is empty")
 	}
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return "", badRequest("text must be non-empty")
+	f, r := formattedArgument(a, "text", "entities")
+	switch {
+	case r != nil:
+		return f, r
+	case f.text == "":
+		return f, badRequest("text must be non-empty")
+	case utf16Len(f.text) > maxText:
+		return f, badRequest(tooLong)
 	}
-	if len(utf16.Encode([]rune(text))) > maxText {
-		return "", badRequest(tooLong)
-	}
-	return text, nil
+	return f, nil
 }
 
 // threadArgument is the topic that a message goes to: the one named, or that
@@ -133,9 +133,15 @@ func (b *Bot) printMessage(c *chat, m *message) []byte {
 	}
 	if m.kind == "text" {
 		o.text("text", m.text)
+		if m.entities != nil {
+			o.raw("entities", printEntities(m.entities))
+		}
 	} else {
 		o.raw(m.kind, m.content)
 		o.textIf("caption", m.text)
+		if m.entities != nil {
+			o.raw("caption_entities", printEntities(m.entities))
+		}
 	}
 	if json.Valid([]byte(m.markup)) && strings.Contains(m.markup, `"inline_keyboard"`) {
 		o.raw("reply_markup", []byte(m.markup))
