@@ -247,7 +247,7 @@ func (d *Dispatcher) Join(now Now, j Joining) (superseded []Held, verdicts []Ver
 	}
 	for _, v := range m.sorted() {
 		if !named[Held{Delivery: v.ID, Attempt: v.Attempt}] {
-			d.takeBack(now, v, v.Attempt, 0)
+			d.takeBack(v, v.Attempt, 0)
 		}
 	}
 	d.readyAll()
@@ -302,7 +302,7 @@ func (d *Dispatcher) Died(now Now, instance string) {
 	}
 	m.joined, m.leaving = false, false
 	m.holdUntil = 0
-	d.revoke(now, m, "its member died")
+	d.revoke(m, "its member died")
 	delete(d.members, instance)
 	d.readyAll()
 	d.pump(now)
@@ -340,7 +340,8 @@ func (d *Dispatcher) Awake(now Now, instance string) {
 func (d *Dispatcher) Ack(now Now, instance string, a Ack) Verdict {
 	verdict := d.ack(now, instance, a)
 	if m := d.members[instance]; m != nil && a.Outcome.Status == Returned {
-		m.leaving = true
+		m.leaving, m.holdUntil = true, 0
+		d.readyAll()
 	}
 	d.pump(now)
 	return verdict
@@ -356,7 +357,7 @@ func (d *Dispatcher) ack(now Now, instance string, a Ack) Verdict {
 	}
 	switch a.Outcome.Status {
 	case Returned:
-		d.takeBack(now, v, v.Attempt, 0)
+		d.takeBack(v, v.Attempt, 0)
 	case Failed, TimedOut:
 		d.failed(now, v, a.Outcome)
 	default:
@@ -375,7 +376,7 @@ func (d *Dispatcher) failed(now Now, v *delivery, o Outcome) {
 		d.finish(v, Outcome{Status: o.Status}, reason)
 		return
 	}
-	d.takeBack(now, v, v.Attempt+1, d.retryAt(now, v.Attempt))
+	d.takeBack(v, v.Attempt+1, d.retryAt(now, v.Attempt))
 }
 
 // retryAt returns when a delivery may be tried again after that attempt failed.

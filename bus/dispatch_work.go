@@ -20,20 +20,20 @@ func (d *Dispatcher) Tick(now Now) {
 			d.wakeAt(due)
 			continue
 		}
-		d.giveUp(now, m)
+		d.giveUp(m)
 	}
 	d.readyAll()
 	d.pump(now)
 }
 
 // giveUp ends the patience with a member that hangs or stays away.
-func (d *Dispatcher) giveUp(now Now, m *member) {
+func (d *Dispatcher) giveUp(m *member) {
 	if len(m.inFlight) > 0 {
 		if m.joined {
 			m.joined = false
 			d.act(Action{Kind: CloseStream, Member: m.instance})
 		}
-		d.revoke(now, m, "its member hung")
+		d.revoke(m, "its member hung")
 	}
 	if !m.joined {
 		delete(d.members, m.instance)
@@ -41,24 +41,21 @@ func (d *Dispatcher) giveUp(now Now, m *member) {
 }
 
 // revoke takes everything from a member; the attempts count.
-func (d *Dispatcher) revoke(now Now, m *member, why string) {
+func (d *Dispatcher) revoke(m *member, why string) {
 	for _, v := range m.sorted() {
 		d.act(Action{Kind: Supersede, Item: v.Item, Member: m.instance})
 		if v.Attempt >= d.o.Attempts {
 			d.finish(v, Outcome{Status: Failed}, fmt.Sprintf("%s in attempt %d", why, v.Attempt))
 		} else {
-			d.takeBack(now, v, v.Attempt+1, 0)
+			d.takeBack(v, v.Attempt+1, 0)
 		}
 	}
 }
 
-// takeBack puts a delivery back to the head of its lane, where it still stands.
-func (d *Dispatcher) takeBack(now Now, v *delivery, attempt int, notBefore Now) {
+// takeBack makes a delivery wait again in its lane, where it still stands.
+func (d *Dispatcher) takeBack(v *delivery, attempt int, notBefore Now) {
 	d.detach(v)
 	v.phase, v.Attempt, v.notBefore = queued, attempt, notBefore
-	if notBefore > now {
-		d.wakeAt(notBefore)
-	}
 	d.act(Action{Kind: TakeBack, Item: v.Item})
 	d.list(v.lane)
 }
@@ -187,7 +184,7 @@ func (d *Dispatcher) choose(now Now, l *lane) (*member, Now) {
 	var best *member
 	var bestScore score
 	for _, m := range d.members {
-		waits := !m.joined && !m.hung && !m.leaving && m.holdUntil > now
+		waits := !m.joined && !m.hung && m.holdUntil > now
 		if !d.eligible(m) || !waits && m.free() <= 0 {
 			continue
 		}

@@ -1,0 +1,3 @@
+package bus_test
+
+func runHelper(string) int { return 2 }
