@@ -113,11 +113,11 @@ func newIndex(maxDead int) *index {
 	return &index{maxDead: maxDead, byID: map[int64]*entry{}, calls: map[string]*call{}, bySeq: map[uint64][]*call{}, next: 1}
 }
 
-func bySeq(e *entry, seq uint64) int { return cmp.Compare(e.seq, seq) }
+func compareSeq(e *entry, seq uint64) int { return cmp.Compare(e.seq, seq) }
 
 // find returns the entry with the number seq, or nil.
 func (x *index) find(seq uint64) *entry {
-	if i, ok := slices.BinarySearchFunc(x.list, seq, bySeq); ok && x.list[i].state != gone {
+	if i, ok := slices.BinarySearchFunc(x.list, seq, compareSeq); ok && x.list[i].state != gone {
 		return x.list[i]
 	}
 	return nil
@@ -149,7 +149,7 @@ func (x *index) fold(r *Record, at span) bool {
 }
 
 func (x *index) add(r *Record, at span) {
-	i, ok := slices.BinarySearchFunc(x.list, r.Seq, bySeq)
+	i, ok := slices.BinarySearchFunc(x.list, r.Seq, compareSeq)
 	if ok {
 		return
 	}

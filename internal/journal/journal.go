@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 )
@@ -48,6 +49,8 @@ type Journal struct {
 	rotateAt int64    // logged at which a new file is begun
 	end      int64    // size of the newest file
 	buf      []byte
+	again    time.Time // before which renew is not tried again
+	refusal  error     // of its last attempt
 }
 
 // TakeOver makes the journal in dir that of a term: it moves the directory of

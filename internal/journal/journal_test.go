@@ -3,6 +3,7 @@ package journal_test
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"tgbridge/internal/journal"
@@ -70,4 +71,59 @@ func TestBodiesAreByteExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("from a second snapshot")
+}
+
+// Lookups, writes and rotations go on side by side.
+func TestSideBySide(t *testing.T) {
+	j := takeOver(t, memDir(t), 1, journal.Options{RotateAt: 1000})
+	write(t, j, update(j.Reserve(1), 1, "l", `"first"`), call("a", 1), result("a", `"result"`))
+	var readers, writers sync.WaitGroup
+	stop := make(chan struct{})
+	for range 3 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if body, err := j.Body(1); err != nil || string(body) != `"first"` {
+					t.Errorf("body %q, %v", body, err)
+					return
+				}
+				if body, err := j.Result("a"); err != nil || string(body) != `"result"` {
+					t.Errorf("result %q, %v", body, err)
+					return
+				}
+				if e := j.Entries(); len(e) == 0 || e[0].Seq != 1 {
+					t.Errorf("entries %+v", e)
+					return
+				}
+				j.Seen(1)
+				j.Full()
+			}
+		})
+	}
+	for range 3 {
+		writers.Go(func() {
+			for range 60 {
+				seq := j.Reserve(1)
+				if err := tryWrite(j, update(seq, int64(seq)+1, "l", `"more"`)); err != nil {
+					t.Error(err)
+				}
+				if err := tryWrite(j, rec(journal.KindDone, seq), confirmed(0, true)); err != nil {
+					t.Error(err)
+				}
+				if err := j.Check(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	readers.Wait()
+	if n := len(j.Entries()); n != 1 {
+		t.Errorf("%d entries left, want 1", n)
+	}
 }

@@ -93,19 +93,22 @@ func wholeSnapshot(f *logFile) (bool, error) {
 	}
 }
 
+// flaws are what is wrong with a file.
+type flaws struct {
+	damaged int   // bad lines before a good one
+	tail    int   // bad lines after the last good one
+	bytes   int64 // of both
+	unknown map[Kind]int
+	whole   bool // a snapshot was complete, or none was needed
+}
+
 // fold brings the lines of a file into the index, also those after damage: what
 // can be read was written. Only the first file that is read must have a whole
 // snapshot.
 func (r *reading) fold(i int, first bool, log zerolog.Logger) error {
 	f := r.files[i]
-	log = log.With().Str(keyPath, f.path).Logger()
-	var (
-		lines         = newLineReader(io.NewSectionReader(f, 0, math.MaxInt64))
-		damaged, tail int   // bad lines before a good one, and after the last good one
-		bytes         int64 // of bad lines
-		unknown       = map[Kind]int{}
-		complete      = !first
-	)
+	lines := newLineReader(io.NewSectionReader(f, 0, math.MaxInt64))
+	flaws := flaws{unknown: map[Kind]int{}, whole: !first}
 	for {
 		off, length, object, err := lines.next()
 		if errors.Is(err, io.EOF) {
@@ -114,46 +117,47 @@ func (r *reading) fold(i int, first bool, log zerolog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", f.path, err)
 		}
-		record, err := decode(object)
-		if object == nil || err != nil {
-			tail++
-			bytes += length
+		record, err := decode(object) // a damaged line has none
+		if err != nil {
+			flaws.tail++
+			flaws.bytes += length
 			continue
 		}
 		if record.Kind == kindBase && record.version > version {
 			return unusable(f.path, fmt.Sprintf("has format %d, this program knows %d", record.version, version),
 				"start the newer tgbridge, or move the file away")
 		}
-		damaged, tail = damaged+tail, 0
-		complete = complete || record.Kind == kindComplete
+		flaws.damaged, flaws.tail = flaws.damaged+flaws.tail, 0
+		flaws.whole = flaws.whole || record.Kind == kindComplete
 		if !r.index.fold(&record, span{uint8(i), off, int32(length)}) {
-			unknown[record.Kind]++
+			flaws.unknown[record.Kind]++
 		}
 	}
-	r.report(f, log, damaged, tail, bytes, unknown, complete)
+	if flaws.damaged > 0 {
+		// Numbers may have been used in what is lost; no line is shorter than a byte.
+		r.index.next += uint64(flaws.bytes)
+	}
+	if flaws.damaged > 0 || len(flaws.unknown) > 0 {
+		r.keep = append(r.keep, f.number)
+	}
+	flaws.tell(log.With().Str(keyPath, f.path).Logger(), r.index.orphans)
 	return nil
 }
 
-// report tells what was wrong with a file, and marks it to be kept if something
-// in it may still be wanted.
-func (r *reading) report(f *logFile, log zerolog.Logger, damaged, tail int, bytes int64, unknown map[Kind]int, complete bool) {
-	if damaged > 0 {
-		// Seqs may have been used in what is lost; no line is shorter than a byte.
-		r.index.next += uint64(bytes)
-		log.Warn().Int("lines", damaged+tail).Int64("bytes", bytes).Int("orphans", r.index.orphans).
-			Msg("journal is damaged: lost what these lines said, kept the rest")
-	} else if tail > 0 {
-		log.Info().Int64("bytes", bytes).Msg("journal ends in an unfinished write: left out")
+// tell tells what is wrong. Orphans are the records about what was lost.
+func (f *flaws) tell(log zerolog.Logger, orphans int) {
+	switch {
+	case f.damaged > 0:
+		log.Warn().Int("lines", f.damaged+f.tail).Int64("bytes", f.bytes).Int("orphans", orphans).
+			Msg("journal is damaged: lost what these lines said, keeps the rest")
+	case f.tail > 0:
+		log.Info().Int64("bytes", f.bytes).Msg("journal ends in an unfinished write: left out")
 	}
-	for kind, n := range unknown {
+	for kind, n := range f.unknown {
 		log.Warn().Str("kind", string(kind)).Int("lines", n).
 			Msg("journal has records of a kind that this version does not know: left out")
 	}
-	if !complete {
+	if !f.whole {
 		log.Warn().Msg("journal has no complete snapshot: takes what can be read")
 	}
-	if damaged > 0 || len(unknown) > 0 {
-		r.keep = append(r.keep, f.number)
-	}
-	r.index.orphans = 0
 }

@@ -6,13 +6,30 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 )
 
 // renew begins a new file with a snapshot of what is live, and removes the
 // older ones once it is on disk. From the moment that the new file is there the
 // old one must not be appended to, as it would be read before it: if renew fails
 // after that, it has to succeed before anything is written.
+//
+// An attempt may copy much before it finds the disk full. So after one that
+// failed, the same error is the answer for four times as long as that took.
 func (j *Journal) renew() error {
+	start := time.Now()
+	if start.Before(j.again) {
+		return j.refusal
+	}
+	err := j.begin()
+	if err != nil {
+		j.refusal, j.again = err, time.Now().Add(4*time.Since(start))
+	}
+	return err
+}
+
+// begin is one attempt of renew.
+func (j *Journal) begin() error {
 	if err := j.ensureOwn(); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func TestRealDiskFull(t *testing.T) {
 	}
 
 	mustDo(t, os.Remove(ballast))
-	write(t, j, outcome(1, "reply"))
+	writeSoon(t, j, outcome(1, "reply"))
 	for seq := uint64(2); seq <= written; seq++ {
 		write(t, j, rec(journal.KindDone, seq))
 	}

@@ -219,8 +219,9 @@ func (j *Journal) append(items []*item) error {
 			j.log.Warn().Err(err).Int64("again_after", j.o.RotateAt).Msg("journal cannot begin a new file, goes on in the old one")
 		}
 	}
+	again := !j.broken
 	err := j.write(lines)
-	if err != nil && j.Err() == nil {
+	if err != nil && again && j.Err() == nil {
 		j.log.Warn().Err(err).Msg("journal cannot be written, tries a new file")
 		err = j.write(lines)
 	}
