@@ -180,6 +180,17 @@ func (f *fleet) waitMembers(n int) {
 	})
 }
 
+// waitPending waits until n deliveries are not finished.
+func (f *fleet) waitPending(n int) {
+	f.t.Helper()
+	eventually(f.t, 15*time.Second, func() string {
+		if s := f.status(); s.Pending != n || s.Role != string(lock.RoleLeader) {
+			return fmt.Sprintf("%d deliveries are pending, want %d", s.Pending, n)
+		}
+		return ""
+	})
+}
+
 // eventually waits until check returns "" and fails with what it said last.
 func eventually(t *testing.T, within time.Duration, check func() string) {
 	t.Helper()
