@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,12 +20,22 @@ import (
 )
 
 // The test binary is also the member of these tests' clusters: started with
-// memberArg it runs a Bridge that echoes, configured by tgbridge's environment.
-const memberArg = "member-of-the-test-cluster"
+// memberArg it runs a Bridge that echoes, configured by tgbridge's environment;
+// with handoverArg it refuses to hand over.
+const (
+	memberArg   = "member-of-the-test-cluster"
+	handoverArg = "handover-of-the-test-cluster"
+)
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == memberArg {
-		os.Exit(memberMain())
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case memberArg:
+			os.Exit(memberMain())
+		case handoverArg:
+			fmt.Println("nobody to hand over to:", os.Args[2:])
+			os.Exit(1)
+		}
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -35,6 +47,8 @@ func memberMain() int {
 	b, err := bot.New(bot.Options{
 		Token: bot.NewSecret(os.Getenv("TELEGRAM_BOT_TOKEN")), APIURL: os.Getenv("TELEGRAM_API_URL"),
 		StateDir: os.Getenv("TGBRIDGE_STATE_DIR"), Name: name, AllowAll: true, Unpaced: true,
+		Heartbeat: setting("HEARTBEAT"), StaleAfter: setting("STALE_AFTER"),
+		OwnershipCheck: setting("OWNERSHIP_CHECK"), RedeliverAfter: setting("REDELIVER_AFTER"),
 		Logger: zerolog.New(os.Stderr).With().Timestamp().Logger(),
 	})
 	if err == nil {
@@ -49,9 +63,23 @@ func memberMain() int {
 	return 0
 }
 
+// setting is a duration of tgbridge's environment, 0 if there is none.
+func setting(name string) time.Duration {
+	d, _ := time.ParseDuration(os.Getenv("TGBRIDGE_" + name))
+	return d
+}
+
+// newCluster starts a cluster whose members find out after a second that one
+// hangs.
 func newCluster(t *testing.T, members int) *cluster.Cluster {
 	t.Helper()
-	c, err := cluster.New(cluster.Options{Argv: []string{os.Args[0], memberArg}, Dir: t.TempDir()})
+	c, err := cluster.New(cluster.Options{
+		Argv: []string{os.Args[0], memberArg}, HandoverArgv: []string{os.Args[0], handoverArg}, Dir: t.TempDir(),
+		Env: []string{
+			"TGBRIDGE_HEARTBEAT=200ms", "TGBRIDGE_STALE_AFTER=1s",
+			"TGBRIDGE_OWNERSHIP_CHECK=200ms", "TGBRIDGE_REDELIVER_AFTER=2s",
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +111,141 @@ func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// faultless reports, and fails the test for each fault.
+func faultless(t *testing.T, c *cluster.Cluster) cluster.Report {
+	t.Helper()
+	r, err := c.Report()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, fault := range r.Faults() {
+		t.Error(fault)
+	}
+	return r
+}
+
+// A leader that is frozen is replaced; thawed, it does not poll beside its
+// successor but follows.
+func TestClusterSurvivesAFrozenLeader(t *testing.T) {
+	c := newCluster(t, 3)
+	ctx := within(t, 50*time.Second)
+	first, err := c.WaitPolling(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(ctx, cluster.Load{Chats: 3, PerSecond: 100, Total: 30}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(ctx, cluster.Load{Chats: 3, PerSecond: 20, Total: 30}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.WaitPolling(ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Settle(ctx); err != nil {
+		t.Error(err)
+	}
+	r := faultless(t, c)
+	if len(r.Failovers) != 1 || r.Failovers[0].Kind != cluster.Frozen || r.Failovers[0].Gap > 10*time.Second {
+		t.Errorf("failovers %+v", r.Failovers)
+	}
+	t.Logf("gap %v", r.Failovers[0].Gap)
+}
+
+// A leader that is cut off Telegram goes on leading, and polls when it can.
+func TestClusterKeepsALeaderThatIsCutOff(t *testing.T) {
+	c := newCluster(t, 2)
+	ctx := within(t, 50*time.Second)
+	leader, err := c.WaitPolling(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Disconnect(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(ctx, cluster.Load{PerSecond: 100, Total: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Reconnect(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Settle(ctx); err != nil {
+		t.Error(err)
+	}
+	if r := faultless(t, c); len(r.Failovers) != 0 || len(r.Leases) != 1 {
+		t.Errorf("failovers %+v, leases %+v", r.Failovers, r.Leases)
+	}
+}
+
+func TestRefusedHandover(t *testing.T) {
+	c := newCluster(t, 0)
+	if err := c.HandOver(t.Context(), ""); !errors.Is(err, cluster.ErrNoLeader) {
+		t.Errorf("without a leader: %v", err)
+	}
+	if _, err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.WaitPolling(within(t, 20*time.Second), nil); err != nil {
+		t.Fatal(err)
+	}
+	err := c.HandOver(t.Context(), "m7")
+	if err == nil || !strings.Contains(err.Error(), "nobody to hand over to: [--to m7]") {
+		t.Errorf("refused: %v", err)
+	}
+	if r := faultless(t, c); len(r.Failovers) != 0 {
+		t.Errorf("failovers %+v", r.Failovers)
+	}
+}
+
+func TestMembersThatDoNotStart(t *testing.T) {
+	for name, o := range map[string]cluster.Options{
+		"no command":   {Dir: t.TempDir()},
+		"no directory": {Argv: []string{"true"}, Dir: filepath.Join(t.TempDir(), "none")},
+	} {
+		if _, err := cluster.New(o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	c, err := cluster.New(cluster.Options{Argv: []string{filepath.Join(t.TempDir(), "none")}, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Start(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no such program: %v", err)
+	}
+}
+
+// A member that ends by itself is a fault.
+func TestMemberThatEndsByItself(t *testing.T) {
+	c, err := cluster.New(cluster.Options{Argv: []string{os.Args[0], handoverArg}, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	m, err := c.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-m.Ended()
+	r, err := c.Report()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if faults := r.Faults(); len(faults) != 1 || faults[0] != "1 members ended by themselves, the first m1" || m.Exit() == nil {
+		t.Errorf("faults %q, exit %v", faults, m.Exit())
+	}
 }
 
 // A cluster of three under load loses its leader by SIGKILL, gets it back, and
@@ -139,13 +302,7 @@ func TestClusterSurvivesItsLeaders(t *testing.T) {
 	if err := c.Settle(ctx); err != nil {
 		t.Error(err)
 	}
-	r, err := c.Report()
-	if err != nil {
-		t.Error(err)
-	}
-	for _, fault := range r.Faults() {
-		t.Error(fault)
-	}
+	r := faultless(t, c)
 	if len(r.Failovers) != 2 || r.Failovers[0].Kind != cluster.Killed || r.Failovers[1].Kind != cluster.Terminated || r.Beyond != 0 {
 		t.Errorf("failovers %+v, %d requests of others", r.Failovers, r.Beyond)
 	}

@@ -1,4 +1,4 @@
-package cluster
+package cluster_test
 
 import (
 	"fmt"
@@ -8,21 +8,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tgbridge/internal/botapitest"
+	"tgbridge/internal/cluster"
 )
 
 const ms = time.Millisecond
 
 // story tells a judge what happened, in order. Members m1 to m3 are processes 1
-// to 3; chat 0 is firstChat.
+// to 3; chat 0 is FirstChat.
 type story struct {
-	*judge
+	cluster.Judge
 	seq uint64
 }
 
 func newStory() *story {
-	s := &story{judge: newJudge()}
+	s := &story{Judge: cluster.NewJudge()}
 	for n := 1; n <= 3; n++ {
-		s.process(n, fmt.Sprintf("m%d", n), fmt.Sprintf("a%d", n))
+		s.Process(n, fmt.Sprintf("m%d", n), fmt.Sprintf("a%d", n))
 	}
 	return s
 }
@@ -30,7 +31,7 @@ func newStory() *story {
 func (s *story) next(e botapitest.Event) uint64 {
 	s.seq++
 	e.Seq = s.seq
-	s.event(e)
+	s.Event(e)
 	return s.seq
 }
 
@@ -46,7 +47,7 @@ func (s *story) ends(request uint64, method string, at time.Duration, status int
 // message was stored.
 func (s *story) sends(process int, chat int64, text string, at time.Duration, status int) {
 	request := s.begins(process, "sendmessage", at)
-	s.next(botapitest.Event{Kind: botapitest.EventSent, Request: request, At: at + 5*ms, Chat: firstChat + chat, Text: text})
+	s.next(botapitest.Event{Kind: botapitest.EventSent, Request: request, At: at + 5*ms, Chat: cluster.FirstChat + chat, Text: text})
 	s.ends(request, "sendmessage", at+10*ms, status)
 }
 
@@ -58,66 +59,66 @@ func (s *story) polls(process int, at, until time.Duration, offset int64) {
 	s.ends(request, "getupdates", until, 200)
 }
 
-func (s *story) happens(kind IncidentKind, process int, at time.Duration, led bool) {
-	s.incident(Incident{Kind: kind, Member: fmt.Sprintf("m%d", process), Process: process, At: at, Led: led})
+func (s *story) happens(kind cluster.IncidentKind, process int, at time.Duration, led bool) {
+	s.Incident(cluster.Incident{Kind: kind, Member: fmt.Sprintf("m%d", process), Process: process, At: at, Led: led})
 }
 
 func TestAnswers(t *testing.T) {
 	tests := []struct {
 		name string
 		tell func(*story)
-		want Report
+		want cluster.Report
 	}{
 		{"one answer", func(s *story) {
 			s.sends(1, 0, "m1 (term 4): c0-000000", 100*ms, 200)
-		}, Report{Received: 1}},
-		{"no answer", func(s *story) {}, Report{Lost: []string{"c0-000000"}}},
+		}, cluster.Report{Received: 1}},
+		{"no answer", func(s *story) {}, cluster.Report{Lost: []string{"c0-000000"}}},
 		{"something else", func(s *story) {
 			s.sends(1, 0, "sorry, no c0-00 today", 100*ms, 200)
-		}, Report{Lost: []string{"c0-000000"}}},
+		}, cluster.Report{Lost: []string{"c0-000000"}}},
 		{"in another chat", func(s *story) {
 			s.sends(1, 1, "c0-000000", 100*ms, 200)
-		}, Report{Lost: []string{"c0-000000"}, Crossed: []string{"c0-000000"}}},
+		}, cluster.Report{Lost: []string{"c0-000000"}, Crossed: []string{"c0-000000"}}},
 		{"twice, for no reason", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 200)
 			s.sends(1, 0, "c0-000000", 200*ms, 200)
-		}, Report{Received: 1, Doubled: []Doubling{{"c0-000000", "unknown", false}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "unknown", false}}}},
 		{"twice, the sender was killed in the call", func(s *story) {
-			s.happens(Killed, 1, 106*ms, true)
+			s.happens(cluster.Killed, 1, 106*ms, true)
 			s.sends(1, 0, "c0-000000", 100*ms, 0)
 			s.sends(2, 0, "c0-000000", 200*ms, 200)
-		}, Report{Received: 1, Doubled: []Doubling{{"c0-000000", "kill of m1, the sender", true}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "kill of m1, the sender", true}}}},
 		{"twice, the sender was frozen just after", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 200)
-			s.happens(Frozen, 1, 150*ms, true)
+			s.happens(cluster.Frozen, 1, 150*ms, true)
 			s.sends(2, 0, "c0-000000", 7000*ms, 200)
-		}, Report{Received: 1, Doubled: []Doubling{{"c0-000000", "hang of m1, the sender", true}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "hang of m1, the sender", true}}}},
 		{"twice, the sender was killed long after", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 200)
-			s.happens(Killed, 1, 500*ms, true)
+			s.happens(cluster.Killed, 1, 500*ms, true)
 			s.sends(2, 0, "c0-000000", 600*ms, 200)
-		}, Report{Received: 1, Doubled: []Doubling{{"c0-000000", "unknown", false}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "unknown", false}}}},
 		{"twice, another was killed", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 200)
-			s.happens(Killed, 2, 105*ms, false)
+			s.happens(cluster.Killed, 2, 105*ms, false)
 			s.sends(1, 0, "c0-000000", 200*ms, 200)
-		}, Report{Received: 1, Doubled: []Doubling{{"c0-000000", "unknown", false}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "unknown", false}}}},
 		{"twice, the server answered 502", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 502)
 			s.sends(1, 0, "c0-000000", 200*ms, 200)
-		}, Report{Received: 1, Doubled: []Doubling{{"c0-000000", "the server answered 502", true}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "the server answered 502", true}}}},
 		{"twice, the connection was cut", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 0)
 			s.sends(1, 0, "c0-000000", 200*ms, 200)
-		}, Report{Received: 1, Doubled: []Doubling{{"c0-000000", "the connection was cut", false}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "the connection was cut", false}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStory()
-			s.said(firstChat, "c0-000000", 50*ms)
+			s.Said(cluster.FirstChat, "c0-000000", 50*ms)
 			tt.tell(s)
-			got := s.report()
-			got = Report{Received: got.Received, Lost: got.Lost, Doubled: got.Doubled, Crossed: got.Crossed}
+			got := s.Report()
+			got = cluster.Report{Received: got.Received, Lost: got.Lost, Doubled: got.Doubled, Crossed: got.Crossed}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("report (-want +got):\n%s", diff)
 			}
@@ -128,14 +129,14 @@ func TestAnswers(t *testing.T) {
 func TestDisorder(t *testing.T) {
 	s := newStory()
 	for n := range 4 {
-		s.said(firstChat, makeToken(0, n), 0)
-		s.said(firstChat+1, makeToken(1, n), 0)
+		s.Said(cluster.FirstChat, cluster.MakeToken(0, n), 0)
+		s.Said(cluster.FirstChat+1, cluster.MakeToken(1, n), 0)
 	}
 	for i, token := range []string{"c1-000002", "c0-000000", "c0-000002", "c0-000001", "c0-000001", "c0-000003", "c1-000003"} {
-		chat, _, _ := parseToken(token)
+		chat, _, _ := cluster.ParseToken(token)
 		s.sends(1, int64(chat), token, time.Duration(i)*100*ms, 200)
 	}
-	r := s.report()
+	r := s.Report()
 	if diff := cmp.Diff([]string{"c0-000001"}, r.Disorder); diff != "" {
 		t.Errorf("disorder (-want +got):\n%s", diff)
 	}
@@ -148,21 +149,21 @@ func TestFailovers(t *testing.T) {
 	s := newStory()
 	s.polls(1, 0, 1000*ms, 0)
 	s.polls(1, 1000*ms, 2000*ms, 5)
-	s.happens(Killed, 2, 1500*ms, false) // a follower: no failover
-	s.happens(Killed, 1, 2001*ms, true)
+	s.happens(cluster.Killed, 2, 1500*ms, false) // a follower: no failover
+	s.happens(cluster.Killed, 1, 2001*ms, true)
 	s.polls(3, 2009*ms, 3000*ms, 0)
 	s.polls(3, 3000*ms, 9000*ms, 7)
-	s.happens(Frozen, 3, 4000*ms, true)
+	s.happens(cluster.Frozen, 3, 4000*ms, true)
 	s.begins(3, "getupdates", 4001*ms) // already on its way: not the successor's
 	s.polls(2, 9500*ms, 9600*ms, 0)
-	s.happens(Terminated, 2, 9700*ms, true)
+	s.happens(cluster.Terminated, 2, 9700*ms, true)
 
-	want := []Failover{
-		{Kind: Killed, From: "m1", To: "m3", Gap: 8 * ms, Silent: 9 * ms},
-		{Kind: Frozen, From: "m3", To: "m2", Gap: 5500 * ms},
-		{Kind: Terminated, From: "m2"},
+	want := []cluster.Failover{
+		{Kind: cluster.Killed, From: "m1", To: "m3", Gap: 8 * ms, Silent: 9 * ms},
+		{Kind: cluster.Frozen, From: "m3", To: "m2", Gap: 5500 * ms},
+		{Kind: cluster.Terminated, From: "m2"},
 	}
-	r := s.report()
+	r := s.Report()
 	if diff := cmp.Diff(want, r.Failovers); diff != "" {
 		t.Errorf("failovers (-want +got):\n%s", diff)
 	}
@@ -173,33 +174,33 @@ func TestFailovers(t *testing.T) {
 
 func TestDeposedPolls(t *testing.T) {
 	s := newStory()
-	s.lease(LeaseChange{After: 10 * ms, At: 12 * ms, Process: 1, Term: 1})
+	s.Lease(cluster.LeaseChange{After: 10 * ms, At: 12 * ms, Process: 1, Term: 1})
 	s.polls(1, 11*ms, 50*ms, 0)
-	s.happens(Frozen, 1, 60*ms, true)
-	s.lease(LeaseChange{After: 5100 * ms, At: 5102 * ms, Process: 2, Term: 2})
+	s.happens(cluster.Frozen, 1, 60*ms, true)
+	s.Lease(cluster.LeaseChange{After: 5100 * ms, At: 5102 * ms, Process: 2, Term: 2})
 	s.polls(1, 5101*ms, 5101*ms, 5) // the lease may have been its own
 	s.polls(2, 5102*ms, 6000*ms, 0)
-	s.happens(Thawed, 1, 6000*ms, false)
+	s.happens(cluster.Thawed, 1, 6000*ms, false)
 	s.polls(1, 6001*ms, 6002*ms, 5)
 	s.polls(1, 6003*ms, 6004*ms, 5)
-	s.lease(LeaseChange{After: 7000 * ms, At: 7002 * ms, Process: 0, Term: 2})
+	s.Lease(cluster.LeaseChange{After: 7000 * ms, At: 7002 * ms, Process: 0, Term: 2})
 	s.polls(3, 7003*ms, 7004*ms, 0) // nobody holds the lease: not deposed
-	want := []DeposedPoll{{"m1", 6001 * ms, true}, {"m1", 6003 * ms, false}}
-	if diff := cmp.Diff(want, s.report().DeposedPolls); diff != "" {
+	want := []cluster.DeposedPoll{{"m1", 6001 * ms, true}, {"m1", 6003 * ms, false}}
+	if diff := cmp.Diff(want, s.Report().DeposedPolls); diff != "" {
 		t.Errorf("deposed polls (-want +got):\n%s", diff)
 	}
 }
 
 func TestFallenOffsets(t *testing.T) {
 	s := newStory()
-	s.lease(LeaseChange{After: 0, At: 2 * ms, Process: 1, Term: 1})
+	s.Lease(cluster.LeaseChange{After: 0, At: 2 * ms, Process: 1, Term: 1})
 	s.polls(1, 10*ms, 20*ms, 0)
 	s.polls(1, 20*ms, 30*ms, 7)
 	s.polls(1, 30*ms, 40*ms, 7)
 	s.polls(1, 40*ms, 50*ms, 6)
-	s.lease(LeaseChange{After: 50 * ms, At: 52 * ms, Process: 1, Term: 2})
+	s.Lease(cluster.LeaseChange{After: 50 * ms, At: 52 * ms, Process: 1, Term: 2})
 	s.polls(1, 60*ms, 70*ms, 5) // another term
-	if diff := cmp.Diff([]string{"m1: offset 6 after 7 at 40ms"}, s.report().FallenOffsets); diff != "" {
+	if diff := cmp.Diff([]string{"m1: offset 6 after 7 at 40ms"}, s.Report().FallenOffsets); diff != "" {
 		t.Errorf("fallen offsets (-want +got):\n%s", diff)
 	}
 }
@@ -209,10 +210,10 @@ func TestSpread(t *testing.T) {
 	for i := range 200 {
 		all = append(all, time.Duration(200-i)*ms)
 	}
-	if got, want := SpreadOf(all), (Spread{Count: 200, P50: 101 * ms, P99: 199 * ms, Max: 200 * ms}); got != want {
+	if got, want := cluster.SpreadOf(all), (cluster.Spread{Count: 200, P50: 101 * ms, P99: 199 * ms, Max: 200 * ms}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := SpreadOf(nil); got != (Spread{}) {
+	if got := cluster.SpreadOf(nil); got != (cluster.Spread{}) {
 		t.Errorf("of nothing: %+v", got)
 	}
 }
