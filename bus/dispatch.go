@@ -332,6 +332,7 @@ func (d *Dispatcher) Awake(now Now, instance string) {
 		return
 	}
 	m.hung = false
+	d.readyAll()
 	d.pump(now)
 }
 

@@ -145,8 +145,11 @@ func (m *model) advance(by time.Duration) {
 		at, ok := m.d.Wake()
 		if !ok || at > end {
 			m.now = end
+			waiting := m.mayWait()
 			m.d.Tick(m.now)
-			if n := m.take(); n > 0 {
+			// A lane that waits for its member is looked at anew when the wait is
+			// over or a member comes or goes, not with every slot that is free.
+			if n := m.take(); n > 0 && !waiting {
 				m.fail("Tick did %d things that Wake (%v, %v) did not announce", n, at, ok)
 			}
 			return
@@ -157,10 +160,19 @@ func (m *model) advance(by time.Duration) {
 	}
 }
 
+// mayWait reports whether lanes may wait for a member to join.
+func (m *model) mayWait() bool {
+	for _, to := range m.members {
+		if !to.joined && to.held > m.now {
+			return true
+		}
+	}
+	return false
+}
+
 // check holds the invariants that no single action shows.
 func (m *model) check() {
 	pending, replying, room := 0, 0, 0
-	mayWait := false
 	for instance, to := range m.members {
 		for id, attempt := range to.has {
 			if _, ok := m.d.Holds(instance, held(id, attempt)); !ok {
@@ -170,7 +182,6 @@ func (m *model) check() {
 		if to.joined && !to.leaving && !to.hung {
 			room += max(0, to.slots-len(to.has))
 		}
-		mayWait = mayWait || !to.joined && to.held > m.now
 	}
 	for _, v := range m.deliveries {
 		switch v.state {
@@ -186,7 +197,7 @@ func (m *model) check() {
 	if _, n := m.d.Counts(); n != pending {
 		m.fail("%d deliveries pending, want %d", n, pending)
 	}
-	if room == 0 || mayWait || replying >= modelMaxReplying {
+	if room == 0 || m.mayWait() || replying >= modelMaxReplying {
 		return
 	}
 	for lane, ids := range m.lanes {
