@@ -29,6 +29,7 @@ type Member struct {
 	ended    chan struct{}       // closed when the process has ended
 	exit     error               // what it ended with
 	expected bool                // that it ends was asked for
+	frozen   bool
 	logs     []string
 }
 
@@ -123,7 +124,7 @@ func (m *Member) enlist(running *botapitest.Running) int {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
 	m.c.started++
-	m.process, m.running, m.expected = m.c.started, running, false
+	m.process, m.running, m.expected, m.frozen = m.c.started, running, false, false
 	m.c.judge.process(m.process, m.name, running.Addr)
 	m.c.judge.incident(Incident{Kind: Started, Member: m.name, Process: m.process, At: at})
 	return m.process
@@ -181,9 +182,8 @@ func (m *Member) do(kind IncidentKind, signal func(pid int) error) error {
 		m.c.judge.forget(i)
 		return fmt.Errorf("%s %s: %w", kind, m.name, err)
 	}
-	if kind == Killed || kind == Terminated {
-		m.expected = true
-	}
+	m.expected = m.expected || kind == Killed || kind == Terminated
+	m.frozen = kind == Frozen || m.frozen && kind != Thawed
 	m.c.o.Logger.Info().Str("kind", string(kind)).Str("member", m.name).Bool("led", i.Led).Msg("incident")
 	return nil
 }
