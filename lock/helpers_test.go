@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -24,6 +25,7 @@ var helpers = map[string]func(helperArgs) error{
 	"rewrite": helpRewrite,
 	"stop":    helpStop,
 	"lead":    helpLead,
+	"once":    helpOnce,
 }
 
 // setup opens a member and a lock, and raises the beat until stop is called.
@@ -202,6 +204,28 @@ func helpStop(a helperArgs) error {
 		return err
 	}
 	fmt.Println(strings.TrimSpace(fmt.Sprintln("acquired", res.Acquired, "staged", len(left))))
+	return nil
+}
+
+// helpOnce acquires and releases once, from one thread, so that the system calls
+// of a transaction can be counted from outside.
+func helpOnce(a helperArgs) error {
+	runtime.LockOSThread()
+	m, err := lock.OpenMember(lock.MemberOptions{Dir: a.Dir})
+	if err != nil {
+		return err
+	}
+	l, err := lock.New(testOptions(a.Dir, m))
+	if err != nil {
+		return err
+	}
+	if _, err := l.Acquire(context.Background(), lock.Plain, nil); err != nil {
+		return err
+	}
+	if _, _, err := l.Release(context.Background()); err != nil {
+		return err
+	}
+	fmt.Println("done")
 	return nil
 }
 

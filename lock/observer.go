@@ -309,15 +309,26 @@ func (o *Observer) forget(present []string) {
 }
 
 // highestTerm returns the highest term in any member's file, dead ones
-// included. A line that is torn is read again by Look's rules.
+// included. No locks are tried: after many crashes there are many files.
 func (o *Observer) highestTerm() (uint64, error) {
-	readings, err := o.Members()
+	instances, err := o.instances()
 	if err != nil {
 		return 0, err
 	}
 	var highest uint64
-	for _, r := range readings {
-		highest = max(highest, r.Info.Term, r.Info.Joined)
+	for _, instance := range instances {
+		var info MemberInfo
+		for try, torn := 0, true; torn && try < tornTries; try++ {
+			content, err := readShared(filepath.Join(o.dir, instance))
+			if errors.Is(err, fs.ErrNotExist) {
+				break // swept since
+			}
+			if err != nil {
+				return 0, fmt.Errorf("read member %s: %w", instance, err)
+			}
+			_, info, torn = decodeMember(content)
+		}
+		highest = max(highest, info.Term, info.Joined)
 	}
 	return highest, nil
 }
