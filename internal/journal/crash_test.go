@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"tgbridge/internal/journal"
 )
 
 // A step of the crash test: records written together, with or without fsync;
-// or none, for a takeover.
+// or none, for a takeover. The first writes of it may fail.
 type step struct {
+	fail    int
 	sync    bool
 	records []journal.Record
 }
@@ -21,21 +23,22 @@ type step struct {
 func crashSteps() []step {
 	return []step{
 		{},
-		{true, []journal.Record{update(1, 11, "a", `{"update_id":11}`), update(2, 12, "b", "{\n}")}},
-		{false, []journal.Record{assign(1, 1), assign(2, 1)}},
-		{true, []journal.Record{outcome(1, "first\nreply")}},
-		{false, []journal.Record{sending(1, 1)}},
+		{0, true, []journal.Record{update(1, 11, "a", `{"update_id":11}`), update(2, 12, "b", "{\n}")}},
+		{0, false, []journal.Record{assign(1, 1), assign(2, 1)}},
+		{0, true, []journal.Record{outcome(1, "first\nreply")}},
+		{0, false, []journal.Record{sending(1, 1)}},
 		{},
-		{false, []journal.Record{sent(1, 1), sending(1, 2)}},
-		{true, []journal.Record{update(3, 13, "a", `{}`), dead(3), update(4, 14, "b", `[]`)}},
-		{false, []journal.Record{rec(journal.KindRelease, 2)}},
-		{true, []journal.Record{call("a", 2), call("b", 0)}},
-		{true, []journal.Record{result("a", `{"ok":true}`)}},
-		{true, []journal.Record{sent(1, 2), rec(journal.KindDone, 1)}},
-		{false, []journal.Record{confirmed(12, false)}},
-		{},
-		{true, []journal.Record{assign(2, 1), outcome(2, "")}},
-		{false, []journal.Record{confirmed(1, true), {Kind: journal.KindForget, Request: "b"}}},
+		{0, false, []journal.Record{sent(1, 1), sending(1, 2)}},
+		{0, true, []journal.Record{update(3, 13, "a", `{}`), dead(3), update(4, 14, "b", `[]`)}},
+		{0, false, []journal.Record{rec(journal.KindRelease, 2)}},
+		{1, true, []journal.Record{call("a", 2)}}, // in a new file
+		{2, true, []journal.Record{call("b", 0)}}, // in one without a snapshot
+		{0, true, []journal.Record{result("a", `{"ok":true}`)}},
+		{0, true, []journal.Record{sent(1, 2), rec(journal.KindDone, 1)}},
+		{2, false, []journal.Record{confirmed(12, false)}},
+		{fail: 1},
+		{0, true, []journal.Record{assign(2, 1), outcome(2, "")}},
+		{0, false, []journal.Record{confirmed(1, true), {Kind: journal.KindForget, Request: "b"}}},
 		{},
 	}
 }
@@ -76,6 +79,7 @@ func TestG2CrashAtEveryStep(t *testing.T) {
 		now      int // the step that is being made
 		answered int // the last step that was answered
 		durable  int // the last one that was answered after an fsync
+		fail     int // writes that are still to fail in it
 		states   = map[string]bool{}
 		o        = journal.Options{RotateAt: 300}
 	)
@@ -93,6 +97,10 @@ func TestG2CrashAtEveryStep(t *testing.T) {
 				recoverAll(t, at, copied, refs[from:now+1])
 			}
 		}
+		if op == "write" && fail > 0 {
+			fail--
+			return syscall.ENOSPC
+		}
 		return nil
 	})
 	var (
@@ -100,7 +108,7 @@ func TestG2CrashAtEveryStep(t *testing.T) {
 		term uint64
 	)
 	for i, s := range steps {
-		now = i
+		now, fail = i, s.fail
 		if s.records == nil {
 			term++
 			if j != nil {

@@ -117,6 +117,19 @@ func (f *logFile) Sync() error {
 	return f.File.Sync()
 }
 
+// inPlace reports whether the file is the one that stands at its path.
+func (f *logFile) inPlace() (bool, error) {
+	open, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := os.Lstat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(open, named), err
+}
+
 // readLine reads the line that stands at at into buf, which may be moved, and
 // returns it and its object, a part of it.
 func (f *logFile) readLine(at span, buf []byte) (line, object []byte, err error) {

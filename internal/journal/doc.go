@@ -27,7 +27,8 @@
 // records are the caller's. That two journals of one term are kept apart: terms
 // are unique. That records whose Write failed are nowhere: a successor may find
 // them. That a Write is prompt while a new file is begun: up to MaxBytes are
-// copied then.
+// copied then. That it goes on with a full disk: every Write is then ErrDiskFull,
+// and can be made again.
 //
 // # Files
 //
@@ -37,7 +38,8 @@
 // base (version, next seq); the entries by seq, each as its update, its outcome
 // if it has a reply, and its state unless that is Pending without an attempt; the
 // states of dead letters, the oldest first; the calls, each with its result;
-// complete. Then follow records as they come.
+// complete. Then follow records as they come. Where there is no space for a
+// snapshot, a file has the base alone and carries the older ones on.
 // dir/<term>/<number>.kept is the last file that held lines which could not be
 // understood, put aside for a person; it is never read. Other names are left
 // alone.
@@ -69,7 +71,8 @@
 //	11  part of a write                      a torn last line                      leaves it out
 //	12  a write without fsync                a prefix of it (kill: all)            reads that prefix
 //	13  a write that failed (disk full)      a torn last line, never appended to   leaves it out; lines before it count
-//	14  remade directory (see Check)         an empty directory                    begins anew, told
+//	14  no space for a snapshot              old files, one that carries them on   reads all
+//	15  remade directory (see Check)         an empty directory                    begins anew, told
 //
 // # Goroutines
 //

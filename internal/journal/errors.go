@@ -21,8 +21,7 @@ var (
 
 	// ErrDiskFull means that nothing of the call was recorded because there is
 	// no space, or the quota is used up. The journal stays usable: the same
-	// records can be written again once there is as much space as what is live
-	// takes, for a new file.
+	// records can be written again once there is space.
 	ErrDiskFull = errors.New("no space left for the journal")
 
 	// ErrInvalid means that a record cannot be written at all, as a required

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -202,6 +203,52 @@ func TestTakeOverWithFullDisk(t *testing.T) {
 	writeSoon(t, j, assign(1, 1))
 	if err := j.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Where there is no space for a snapshot, but for records, they go to a file
+// that carries the older ones on, until there is space or less is live.
+func TestNoSpaceForSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	var (
+		o    journal.Options
+		fail atomic.Int64
+	)
+	journal.SetFault(&o, func(op, _ string) error {
+		if op == "write" && fail.Add(-1) >= 0 {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	j := takeOver(t, dir, 1, o)
+	write(t, j, update(1, 11, "l", "{}"), update(2, 12, "l", "{\n}"))
+	for i, r := range []journal.Record{outcome(1, "reply"), rec(journal.KindDone, 1)} {
+		fail.Store(2) // of the old file, of the snapshot
+		write(t, j, r)
+		if want := []string{"1.log 2.log", "1.log 2.log 3.log"}[i]; files(t, filepath.Join(dir, "1")) != want {
+			t.Errorf("files %s, want %s", files(t, filepath.Join(dir, "1")), want)
+		}
+		copied := copyTree(t, dir)
+		want := dump(t, j)
+		if got := dump(t, takeOver(t, copied, 2, journal.Options{})); got != want {
+			t.Errorf("after takeover\n%s\nwant\n%s", got, want)
+		}
+	}
+	t.Run("one of the files is gone", func(t *testing.T) {
+		mustDo(t, os.Remove(filepath.Join(dir, "1", "1.log")))
+		fail.Store(2)
+		if err := tryWrite(j, assign(2, 1)); !errors.Is(err, journal.ErrDiskFull) {
+			t.Fatalf("got %v, want ErrDiskFull: what is live is in no file", err)
+		}
+	})
+	fail.Store(0)
+	writeSoon(t, j, assign(2, 1))
+	if names := strings.Fields(files(t, filepath.Join(dir, "1"))); len(names) != 1 {
+		t.Errorf("files %v, want one", names)
+	}
+	want := dump(t, j)
+	if got := dump(t, takeOver(t, dir, 2, journal.Options{})); got != want {
+		t.Errorf("after takeover\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -10,6 +10,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
+// maxFiles is how many files there can be: a span has eight bits for it. More
+// than two come about only where there is no space for a snapshot.
+const maxFiles = math.MaxUint8
+
 // A reading is what the files of a term's directory hold.
 type reading struct {
 	index *index
@@ -47,7 +51,7 @@ func (r *reading) read(d disk, own string, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if len(numbers) > math.MaxUint8 {
+	if len(numbers) > maxFiles {
 		return unusable(own, fmt.Sprintf("holds %d files", len(numbers)), "move it away")
 	}
 	for _, n := range numbers {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// renew begins a new file with a snapshot of what is live, and removes the
-// older ones once it is on disk. From the moment that the new file is there the
-// old one must not be appended to, as it would be read before it: if renew fails
-// after that, it has to succeed before anything is written.
+// renew begins a new file and removes the older ones once it is on disk. From
+// the moment that the new file is there the old one must not be appended to, as
+// it would be read before it: if renew fails after that, it has to succeed
+// before anything is written.
 //
 // An attempt may copy much before it finds the disk full. So after one that
 // failed, the same error is the answer for four times as long as that took.
@@ -28,18 +28,55 @@ func (j *Journal) renew() error {
 	return err
 }
 
-// begin is one attempt of renew.
+// begin is one attempt of renew. Where there is no space for all that is live,
+// a file without a snapshot carries the older ones on, so that outcomes are
+// taken in until what is live has become less.
 func (j *Journal) begin() error {
 	if err := j.ensureOwn(); err != nil {
 		return err
 	}
+	s, err := j.newFile((*snapshot).all)
+	if err == nil {
+		j.adopt(s)
+		j.removeOlder(s.f.number)
+		return nil
+	}
+	if !errors.Is(err, ErrDiskFull) || !j.canCarryOn() {
+		return err
+	}
+	if err := j.flush(); err != nil {
+		return err
+	}
+	if s, err = j.newFile((*snapshot).base); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	j.files = append(j.files, s.f)
+	j.mu.Unlock()
+	j.broken, j.end, j.rotateAt = false, s.off, j.logged+j.o.RotateAt
+	j.log.Warn().Str(keyPath, s.f.path).Msg("no space for a snapshot: carries the journal on without")
+	return nil
+}
+
+// canCarryOn reports whether what is live is in files that will be read.
+func (j *Journal) canCarryOn() bool {
+	for _, f := range j.files {
+		if there, err := f.inPlace(); !there || err != nil {
+			return false
+		}
+	}
+	return 0 < len(j.files) && len(j.files) < maxFiles
+}
+
+// newFile makes the next file with what write gives, and brings it to disk.
+func (j *Journal) newFile(write func(*snapshot, *Journal) error) (*snapshot, error) {
 	f, err := j.createNext()
 	if err != nil {
-		return j.explain(err)
+		return nil, j.explain(err)
 	}
 	j.broken = true
 	s := &snapshot{f: f, w: bufio.NewWriterSize(f, 256<<10)}
-	err = s.write(j.index, j.files)
+	err = write(s, j)
 	if err == nil {
 		err = s.w.Flush()
 	}
@@ -47,20 +84,18 @@ func (j *Journal) begin() error {
 		_ = f.Close()
 		_ = j.disk.remove(f.path)
 		if s.unreadable {
-			return j.fail(fmt.Errorf("write snapshot: %w", err))
+			return nil, j.fail(fmt.Errorf("write snapshot: %w", err))
 		}
-		return wrap("write snapshot", err)
+		return nil, wrap("write snapshot", err)
 	}
 	if err = f.Sync(); err == nil {
 		err = j.disk.syncDir(j.own)
 	}
 	if err != nil {
 		_ = f.Close()
-		return j.fail(j.explain(fmt.Errorf("bring journal to disk: %w", err)))
+		return nil, j.fail(j.explain(fmt.Errorf("bring journal to disk: %w", err)))
 	}
-	j.adopt(s)
-	j.removeOlder(f.number)
-	return nil
+	return s, nil
 }
 
 // ensureOwn makes the term's directory again if it is not there: unless another
@@ -189,9 +224,15 @@ type snapshot struct {
 // A move is where an entry's lines went.
 type move struct{ body, reply int64 }
 
-// write writes the snapshot: base, entries, calls, complete.
-func (s *snapshot) write(x *index, files []*logFile) error {
-	if err := s.put(&Record{Kind: kindBase, version: version, next: x.next}); err != nil {
+// base writes the first record.
+func (s *snapshot) base(j *Journal) error {
+	return s.put(&Record{Kind: kindBase, version: version, next: j.index.next})
+}
+
+// all writes base, entries, calls, complete.
+func (s *snapshot) all(j *Journal) error {
+	x, files := j.index, j.files
+	if err := s.base(j); err != nil {
 		return err
 	}
 	s.moves = make([]move, len(x.list))

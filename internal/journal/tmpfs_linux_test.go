@@ -11,8 +11,7 @@ import (
 	"tgbridge/internal/journal"
 )
 
-// A real file system of 1 MiB fills up, and gets space again: as much as what is
-// live takes.
+// A real file system of 1 MiB fills up, and gets some space again.
 func TestRealDiskFull(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting a tmpfs needs root")
@@ -50,7 +49,7 @@ func TestRealDiskFull(t *testing.T) {
 
 	// The leader changes while the disk is full.
 	mustDo(t, j.Close())
-	j, err = journal.TakeOver(dir, 2, journal.Options{})
+	j, err = journal.TakeOver(dir, 2, journal.Options{RotateAt: 1000})
 	mustDo(t, err)
 	if got := dump(t, j); got != want {
 		t.Errorf("after takeover\n%.300s\nwant\n%.300s", got, want)
@@ -59,14 +58,20 @@ func TestRealDiskFull(t *testing.T) {
 		t.Fatalf("after takeover: %v, want ErrDiskFull", err)
 	}
 
-	mustDo(t, os.Remove(ballast))
+	// There is a little space, less than for a snapshot: outcomes are taken in,
+	// and when enough is done the journal becomes one file again.
+	mustDo(t, os.Truncate(ballast, 500<<10))
 	writeSoon(t, j, outcome(1, "reply"))
 	for seq := uint64(2); seq <= written; seq++ {
 		write(t, j, rec(journal.KindDone, seq))
 	}
 	write(t, j, confirmed(0, true))
-	mustDo(t, os.Remove(filepath.Join(dir, "2", strings.Fields(files(t, filepath.Join(dir, "2")))[0])))
-	mustDo(t, j.Check())
+	for i := range 100 {
+		write(t, j, confirmed(int64(i), false))
+	}
+	if names := strings.Fields(files(t, filepath.Join(dir, "2"))); len(names) != 1 {
+		t.Errorf("files %v, want one", names)
+	}
 	want = dump(t, j)
 	mustDo(t, j.Close())
 	j, err = journal.TakeOver(dir, 3, journal.Options{})

@@ -1,10 +1,7 @@
 package journal
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 )
@@ -295,17 +292,12 @@ func (j *Journal) check() error {
 	if len(j.files) == 0 {
 		return j.renew()
 	}
-	f := j.files[len(j.files)-1]
-	open, err := f.Stat()
+	there, err := j.files[len(j.files)-1].inPlace()
 	if err != nil {
 		return fmt.Errorf("check journal: %w", err)
 	}
-	named, err := os.Lstat(f.path)
-	if err == nil && os.SameFile(open, named) {
+	if there {
 		return nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("check journal: %w", err)
 	}
 	return j.renew()
 }
