@@ -54,6 +54,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.sendCmd(),
 		c.handoverCmd(),
 		c.healthCmd(),
+		c.demoCmd(),
 		c.versionCmd(),
 	}
 }

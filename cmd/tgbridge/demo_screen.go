@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"tgbridge/internal/cluster"
+)
+
+// demoScreen shows how the demo goes: a table drawn anew on a terminal, lines
+// elsewhere, nothing but errors with --json.
+type demoScreen struct {
+	out   io.Writer
+	live  bool
+	quiet bool
+
+	mu    sync.Mutex // guards what follows, and out
+	start time.Time
+	said  []string
+	drawn int // lines of the table that stand on the terminal
+}
+
+func newDemoScreen(out io.Writer, live, quiet bool) *demoScreen {
+	return &demoScreen{out: out, live: live, quiet: quiet, start: time.Now()}
+}
+
+// say tells what happens now.
+func (s *demoScreen) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line := fmt.Sprintf("%5.1fs  %s", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
+	if s.live {
+		s.said = append(s.said, line)
+	} else if !s.quiet {
+		_, _ = fmt.Fprintln(s.out, line)
+	}
+}
+
+// follow draws the table until ctx ends.
+func (s *demoScreen) follow(ctx context.Context, k *cluster.Cluster) {
+	if !s.live {
+		return
+	}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if r, err := k.Report(); err == nil {
+				s.draw(k, r)
+			}
+		}
+	}
+}
+
+func (s *demoScreen) draw(k *cluster.Cluster, r cluster.Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines []string
+	leader, term := k.Leader()
+	for _, m := range k.Members() {
+		state := "follows"
+		switch {
+		case m == leader:
+			state = fmt.Sprintf("LEADS, term %d", term)
+		case m.PID() == 0:
+			state = "gone"
+		}
+		lines = append(lines, fmt.Sprintf("  %-4s pid %-8d %s", m.Name(), m.PID(), state))
+	}
+	lines = append(lines, "", fmt.Sprintf("  sent %d   answered %d   waiting %d   doubled %d   out of order %d",
+		r.Sent, r.Received, r.Sent-r.Received, len(r.Doubled), len(r.Disorder)))
+	lines = append(lines, failoverLines(r)...)
+	lines = append(lines, "")
+	lines = append(lines, s.said[max(0, len(s.said)-6):]...)
+	var b strings.Builder
+	if s.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", s.drawn)
+	}
+	for _, l := range lines {
+		b.WriteString("\x1b[2K" + l + "\n")
+	}
+	for range s.drawn - len(lines) {
+		b.WriteString("\x1b[2K\n")
+	}
+	s.drawn = max(s.drawn, len(lines))
+	_, _ = io.WriteString(s.out, b.String())
+}
+
+func failoverLines(r cluster.Report) []string {
+	var lines []string
+	for _, f := range r.Failovers {
+		to := f.To
+		if to == "" {
+			to = "?"
+		}
+		lines = append(lines, fmt.Sprintf("  %-9s %s -> %-4s nobody polled for %v", demoKind(f.Kind), f.From, to, demoGap(f).Round(10*time.Microsecond)))
+	}
+	return lines
+}
+
+// verdict prints the end.
+func (s *demoScreen) verdict(r cluster.Report) {
+	if s.quiet {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines := []string{""}
+	if !s.live {
+		lines = append(lines, failoverLines(r)...)
+	}
+	lines = append(lines, fmt.Sprintf("sent %d, answered %d, lost %d, doubled %d, out of order %d",
+		r.Sent, r.Received, len(r.Lost), len(r.Doubled), len(r.Disorder)))
+	causes := map[string]int{}
+	for _, d := range r.Doubled {
+		causes[d.Cause]++
+	}
+	for cause, n := range causes {
+		lines = append(lines, fmt.Sprintf("  doubled %d: %s", n, cause))
+	}
+	for _, f := range r.Faults() {
+		lines = append(lines, "  FAULT: "+f)
+	}
+	if len(r.Faults()) == 0 {
+		lines = append(lines, "verdict: ok, nothing lost")
+	} else {
+		lines = append(lines, "verdict: failed")
+	}
+	_, _ = fmt.Fprintln(s.out, strings.Join(lines, "\n"))
+}
