@@ -40,7 +40,8 @@ type Lease interface {
 
 var _ Lease = (*lock.Lock)(nil)
 
-// A Registrar makes this member a follower of whoever leads.
+// A Registrar makes this member a follower of whoever leads. Winning the lease
+// ends no registration: OnAcquired may, if that is not so already.
 type Registrar interface {
 	// Follow registers with owner and replaces an earlier registration. An
 	// error means that there is none; it may say that the owner refused.

@@ -64,7 +64,7 @@ func TestOwnershipLost(t *testing.T) {
 		b := newBench(t, func(b *bench, o *polling.Options) {
 			o.BeforeRelease = func(ctx context.Context) {
 				b.lease.set(func(l *lease) { l.refresh = nil })
-				time.Sleep(600 * time.Millisecond)
+				time.Sleep(900 * time.Millisecond)
 				if b.p.Progress().Progressing(time.Now()) {
 					t.Error("beats although it steps down past its own deadline")
 				}
