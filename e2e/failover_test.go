@@ -27,7 +27,7 @@ func TestG4Failovers(t *testing.T) {
 	const rounds = 5 // of each kind
 	program := tgbridge(t)
 	c, err := cluster.New(cluster.Options{
-		Argv: []string{program, "echo"}, HandoverArgv: []string{program, "handover"}, Dir: t.TempDir(),
+		Argv: []string{program, "echo"}, Dir: t.TempDir(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -144,6 +144,41 @@ func TestOptionsThatAreRefused(t *testing.T) {
 	}
 }
 
+func FuzzInject(f *testing.F) {
+	for _, raw := range lines(f, "testdata/updates.jsonl") {
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		s, err := botapitest.New(botapitest.Options{NoLimits: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Inject(raw); err == nil {
+			wantEqual(t, "served", post(s, "getUpdates", ""), `200 {"ok":true,"result":[`+string(raw)+"]}")
+		}
+	})
+}
+
+func FuzzControls(f *testing.F) {
+	paths := []string{"update", "updates", "message", "messages", "chat", "topic", "fault", "webhook", "limits", "ids", "end_polls"}
+	for i, body := range []string{`{"update_id":1}`, "{}\n{}", `{"text":"a","user":1}`, `[{}]`, `{"id":1}`, `{"chat":1}`, `{"act":"stall","for":"1s"}`, `{"url":"a"}`, `{"on":true}`, `{"first":5}`, `{"body_base64":"eA=="}`} {
+		f.Add(i, []byte(body))
+	}
+	f.Fuzz(func(t *testing.T, i int, body []byte) {
+		s, err := botapitest.New(botapitest.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		path := paths[((i%len(paths))+len(paths))%len(paths)]
+		w := do(s, httptest.NewRequest("POST", "/control/"+path, bytes.NewReader(body)))
+		if w.Code != 200 && w.Code != 400 || !bytes.Contains(w.Body.Bytes(), []byte(`"ok":`)) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	})
+}
+
 func FuzzArguments(f *testing.F) {
 	f.Add("application/json", []byte(`{"chat_id":1,"text":"a","reply_parameters":{"message_id":1}}`))
 	f.Add("application/json", []byte(`null`))

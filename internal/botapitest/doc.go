@@ -29,6 +29,29 @@
 // what happened, in order: every request, every message, which poll was handed
 // which updates and which poll confirmed them.
 //
+// # Controls over HTTP
+//
+// All take ?bot=ID, the first bot without it, and answer {"ok":true,...}, or
+// {"ok":false,"error":"..."} with status 400.
+//
+//	POST   /control/update    a raw update; with ?id=N any bytes, under that id
+//	POST   /control/updates   raw updates, one a line
+//	POST   /control/message   a [Message]: {"user":5,"chat":-7,"thread":3,"text":"hi"}
+//	POST   /control/messages  a list of them
+//	POST   /control/chat      a [Chat]: {"id":-1007,"is_forum":true}
+//	POST   /control/topic     {"chat":-1007,"thread":3,"name":"Topic"}
+//	POST   /control/fault     a [Fault]: {"method":"sendMessage","act":"answer","times":1,
+//	                          "answer":{"status":502,"headers":{},"body":"..."}}; durations
+//	                          are written as "1m30s"; an answer may have body_base64
+//	DELETE /control/fault     ?id=ID, or all
+//	POST   /control/webhook   {"url":"https://..."}, or "" for none
+//	POST   /control/limits    {"on":false}
+//	POST   /control/ids       {"first":0}: update ids are chosen anew
+//	POST   /control/end_polls an answer for the poll that waits
+//	GET    /control/ledger    ?since=SEQ&wait=10s: events as JSON lines, see [Event]
+//	DELETE /control/ledger    ?upto=SEQ: forgets them
+//	GET    /control/state     pending updates, next id, the server's clock
+//
 // # What it does not do
 //
 // Webhooks are remembered but nothing is delivered to them. Anything about

@@ -42,7 +42,7 @@ func addFault(t *testing.T, s *botapitest.Server, f botapitest.Fault) string {
 	return id
 }
 
-func lines(t *testing.T, path string) [][]byte {
+func lines(t testing.TB, path string) [][]byte {
 	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {

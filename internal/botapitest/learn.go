@@ -2,6 +2,7 @@ package botapitest
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 )
 
@@ -54,6 +55,7 @@ func (b *Bot) learn(u parsedUpdate) {
 		var id string
 		if json.Unmarshal(e.ID, &id) == nil {
 			b.callbacks[id] = time.Now()
+			maps.DeleteFunc(b.callbacks, func(_ string, asked time.Time) bool { return time.Since(asked) > callbackLife })
 		}
 		if e.Message != nil {
 			b.learnMessage(e.Message)

@@ -21,7 +21,11 @@ type Options struct {
 	// Bots are the bots, the first of which the methods of Server act for.
 	// None means one bot with DefaultToken.
 	Bots []BotOptions
-	// NoLimits switches the rate limits off, as SetLimits(false) does.
+	// NoLimits switches the rate limits off, as SetLimits(false) does: 429 for
+	// messages that come too fast and for a setWebhook within a second of
+	// another, and the three seconds that a poll is held which repeats the
+	// offset of one less than three seconds ago, whatever its timeout (it then
+	// ends a poll that waits, as any that waits does).
 	NoLimits bool
 	// LedgerLimit is how many events the ledger holds before it is full; 0
 	// means 1,000,000, which can take some 300 MB.

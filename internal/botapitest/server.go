@@ -61,7 +61,8 @@ func New(o Options) (*Server, error) {
 // BotByID returns the bot with this id, nil if there is none.
 func (s *Server) BotByID(id int64) *Bot { return s.bots[id] }
 
-// SetLimits switches the rate limits on or off, for all bots.
+// SetLimits switches the rate limits on or off, for all bots; see
+// Options.NoLimits.
 func (s *Server) SetLimits(on bool) { s.limits.Store(on) }
 
 func (s *Server) limited() bool { return s.limits.Load() }

@@ -188,6 +188,46 @@ func TestClusterKeepsALeaderThatIsCutOff(t *testing.T) {
 	}
 }
 
+// The leader hands over to the member that is named, asked on the bus.
+func TestHandover(t *testing.T) {
+	c, err := cluster.New(cluster.Options{Argv: []string{os.Args[0], memberArg}, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 3 {
+		if _, err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := within(t, 30*time.Second)
+	leader, err := c.WaitPolling(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitFollowing(ctx); err != nil {
+		t.Fatal(err)
+	}
+	heir := c.Members()[0]
+	if heir == leader {
+		heir = c.Members()[1]
+	}
+	if err := c.HandOver(ctx, "nobody"); err == nil {
+		t.Error("handed over to a member that does not exist")
+	}
+	if err := c.HandOver(ctx, heir.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := c.WaitPolling(ctx, leader); err != nil || next != heir {
+		t.Errorf("leader is %v, error %v", next, err)
+	}
+	if r := faultless(t, c); len(r.Failovers) != 1 || r.Failovers[0].To != heir.Name() || r.Conflicts != 0 {
+		t.Errorf("failovers %+v, %d conflicts", r.Failovers, r.Conflicts)
+	} else {
+		t.Logf("gap %v", r.Failovers[0].Gap)
+	}
+}
+
 func TestRefusedHandover(t *testing.T) {
 	c := newCluster(t, 0)
 	if err := c.HandOver(t.Context(), ""); !errors.Is(err, cluster.ErrNoLeader) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -88,35 +87,4 @@ func (c *Cluster) WaitPolling(ctx context.Context, not *Member) (*Member, error)
 		return nil, fmt.Errorf("wait for a leader that polls: %w", err)
 	}
 	return leader, nil
-}
-
-// HandOver runs Options.HandoverArgv, for a certain heir if to is not empty.
-// The incident's instant is before that command starts, so its start counts.
-// Errors: what the command wrote, if it failed; ErrNoLeader.
-func (c *Cluster) HandOver(ctx context.Context, to string) error {
-	if len(c.o.HandoverArgv) == 0 {
-		return errors.New("hand over: no command line for it")
-	}
-	argv := c.o.HandoverArgv
-	if to != "" {
-		argv = append(argv[:len(argv):len(argv)], "--to", to)
-	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = c.o.environment("handover", "http://127.0.0.1:9", c.state)
-	c.mu.Lock()
-	if c.leading == nil {
-		c.mu.Unlock()
-		return fmt.Errorf("hand over: %w", ErrNoLeader)
-	}
-	i := c.leading.incident(HandedOver, c.now())
-	c.judge.incident(i)
-	c.mu.Unlock()
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		c.mu.Lock()
-		c.judge.forget(i)
-		c.mu.Unlock()
-		return fmt.Errorf("hand over: %w: %s", err, out)
-	}
-	return nil
 }

@@ -19,7 +19,7 @@ type Options struct {
 	Argv []string
 	// HandoverArgv is the command line that asks for a handover, such as
 	// {"tgbridge", "handover"}; "--to NAME" is put behind it where an heir is
-	// asked for. Empty: HandOver fails.
+	// asked for. Empty: HandOver asks the leader itself, on the bus.
 	HandoverArgv []string
 	// Dir is an existing directory for state, in Dir/state, and for what members
 	// write to stdout and stderr, in Dir/logs.
