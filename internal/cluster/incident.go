@@ -24,6 +24,8 @@ type Incident struct {
 	// of their starts.
 	Member  string `json:"member"`
 	Process int    `json:"process"`
+	// PID is the process's id; 0 for a start.
+	PID int `json:"pid,omitempty"`
 	// At is the instant before it was done, on the server's clock.
 	At time.Duration `json:"at_ns"`
 	// Led tells that the registry named the member as leader, under Term.

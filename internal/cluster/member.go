@@ -162,7 +162,7 @@ func (m *Member) run(cmd *exec.Cmd, path string, begun chan<- error) {
 
 // incident is something done to the present process; c.mu is held.
 func (m *Member) incident(kind IncidentKind, at time.Duration) Incident {
-	i := Incident{Kind: kind, Member: m.name, Process: m.process, At: at}
+	i := Incident{Kind: kind, Member: m.name, Process: m.process, PID: m.pid, At: at}
 	if m.c.lease.Process == m.process {
 		i.Led, i.Term = true, m.c.lease.Term
 	}
