@@ -3,6 +3,7 @@ package bot
 import (
 	"time"
 
+	"tgbridge/bus"
 	"tgbridge/lock"
 )
 
@@ -58,4 +59,10 @@ func Decide(s Situation) Plan {
 		present: s.Present, judged: s.Judged, fails: s.Fails,
 	})
 	return Plan{Join: p.join, Mode: p.mode, Expected: p.expected, Delay: p.delay, Watch: p.watch}
+}
+
+// SettingsOf are the settings that a member with these options joins with.
+func SettingsOf(o Options) bus.Settings {
+	o, _ = o.withDefaults()
+	return o.settings()
 }
