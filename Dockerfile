@@ -8,8 +8,7 @@
 # Commands for "tgbridge exec" need an image of their own that has them:
 #
 #	FROM debian:stable-slim
-#	COPY --from=tgbridge / /
-#	...
+#	COPY --from=tgbridge /tgbridge /usr/local/bin/
 
 FROM golang:1.26 AS build
 WORKDIR /src
