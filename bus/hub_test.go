@@ -507,7 +507,7 @@ func TestUnsendableDelivery(t *testing.T) {
 // TestMoreOutcomesThanOneRequestTakes: outcomes that piled up without a leader
 // are all told, none is run again.
 func TestMoreOutcomesThanOneRequestTakes(t *testing.T) {
-	const n = 300 // of 64 KiB: more than a join or an acknowledgement takes
+	const n = 160 // of 64 KiB: more than a join or an acknowledgement takes
 	b := newBench(t)
 	a, c := b.member("a"), b.member("c")
 	let := make(chan struct{})

@@ -1,0 +1,3 @@
+package bus_test
+
+const longPathsWork = true

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package bus_test
+
+const longPathsWork = false
