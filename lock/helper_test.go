@@ -28,8 +28,8 @@ const key = "tgbridge:1001"
 // Times of tests with real processes: short, and far above the delays of a busy
 // machine.
 const (
-	testHeartbeat  = 100 * time.Millisecond
-	testStaleAfter = time.Second
+	testHeartbeat  = 200 * time.Millisecond
+	testStaleAfter = 2 * time.Second
 	testCheck      = 200 * time.Millisecond
 )
 

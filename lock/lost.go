@@ -59,7 +59,7 @@ func (l *Lock) proof(r registry, w *lostWatch) (proof, error) {
 		if m.Info.Instance == l.self.instance || m.Dead() || m.Hung(l.o.StaleAfter) {
 			continue
 		}
-		if m.Torn || m.Info.Role == RoleLeader && !r.names(m.Info.Instance, l.o.Key) {
+		if m.Torn || m.Info.Role == RoleLeader && !r.names(m.Info.Instance) {
 			p.leaders++
 		}
 	}

@@ -1,9 +1,6 @@
 package lock
 
-import (
-	"fmt"
-	"path/filepath"
-)
+import "path/filepath"
 
 // ReadLease reads the lease of a key from the registry in dir, as Lock.Current
 // does, for callers that are no members: nothing is made, locked or contended
@@ -14,9 +11,6 @@ func ReadLease(dir, key string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	if r.damaged {
-		return Entry{}, fmt.Errorf("%s: %w", path, ErrDamaged)
-	}
 	e, _ := r.lease(key)
-	return e, nil
+	return e, r.intact(path)
 }

@@ -64,6 +64,14 @@ func parseRegistry(doc []byte) registry {
 	return r
 }
 
+// intact returns ErrDamaged, with the path, if the registry is damaged.
+func (r registry) intact(path string) error {
+	if r.damaged {
+		return fmt.Errorf("%s: %w", path, ErrDamaged)
+	}
+	return nil
+}
+
 // lost reports whether the registry can say nothing about any lease.
 func (r registry) lost() bool { return r.missing || r.damaged }
 
@@ -90,10 +98,10 @@ func (r registry) lease(key string) (Entry, bool) {
 	return decodeEntry(r.value(i))
 }
 
-// names reports whether any entry but key's is held by that instance.
-func (r registry) names(instance, key string) bool {
+// names reports whether any entry is held by that instance.
+func (r registry) names(instance string) bool {
 	for i := range r.spans {
-		if e, ok := decodeEntry(r.value(i)); ok && e.Held() && e.InstanceID == instance && r.spans[i].name != key {
+		if e, ok := decodeEntry(r.value(i)); ok && e.Held() && e.InstanceID == instance {
 			return true
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -20,24 +19,27 @@ import (
 // named in the registry, are never touched. An error leaves the rest for the
 // next call.
 func (o *Observer) Sweep(olderThan time.Duration) ([]string, error) {
-	owners, err := o.leaseOwners()
+	if err := o.sweepDebris(olderThan); err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	r, err := readRegistry(filepath.Join(parent(o.dir), registryName))
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	if err := o.sweepDebris(olderThan); err != nil {
-		return nil, fmt.Errorf("sweep: %w", err)
+	if r.lost() {
+		return nil, nil // the members' terms are needed to begin anew
 	}
 	readings, err := o.Members()
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
 	var removed []string
-	for _, r := range readings {
-		instance := r.Info.Instance
-		if slices.Contains(owners, instance) || !o.sweepable(instance, r, olderThan) {
+	for _, m := range readings {
+		instance := m.Info.Instance
+		if r.names(instance) || !o.sweepable(instance, m, olderThan) {
 			continue
 		}
-		gone, err := o.removeMember(instance, r.Dead(), olderThan)
+		gone, err := o.removeMember(instance, m.Dead(), olderThan)
 		if err != nil {
 			return removed, fmt.Errorf("sweep: %w", err)
 		}
@@ -52,21 +54,6 @@ func (o *Observer) Sweep(olderThan time.Duration) ([]string, error) {
 // dead, or says nothing and its beat stood for so long.
 func (o *Observer) sweepable(instance string, r Reading, olderThan time.Duration) bool {
 	return r.Dead() || r.Kernel == LockUnknown && o.unchanged(instance) >= olderThan
-}
-
-// leaseOwners returns the instances that hold a lease under any key.
-func (o *Observer) leaseOwners() ([]string, error) {
-	r, err := readRegistry(filepath.Join(parent(o.dir), registryName))
-	if err != nil {
-		return nil, err
-	}
-	var owners []string
-	for i := range r.spans {
-		if e, ok := decodeEntry(r.value(i)); ok && e.Held() {
-			owners = append(owners, e.InstanceID)
-		}
-	}
-	return owners, nil
 }
 
 // removeMember removes a member's file under its kernel lock, so that nobody

@@ -1,0 +1,61 @@
+package lock
+
+import "context"
+
+// Refresh checks that this runtime still is the exact owner (R1). It normally
+// is a read without the guard, and waits for no other operation; only an entry
+// that lacks a term or a generation, or holds another socket path than the
+// options, is completed in a transaction. False means that the lease is gone or
+// another's, or the registry damaged: this runtime has forgotten it, and nothing
+// was written. An error is no answer.
+func (l *Lock) Refresh(ctx context.Context) (bool, error) {
+	remembered := l.owned.Load()
+	e, owns, err := l.look()
+	switch {
+	case err != nil:
+		return false, err
+	case !owns:
+		l.owned.CompareAndSwap(remembered, nil)
+		return false, nil
+	case l.complete(e):
+		return true, nil
+	}
+	if err := l.begin(ctx); err != nil {
+		return false, err
+	}
+	defer l.end()
+	err = l.rewrite(ctx, func(now Entry) (*Entry, error) {
+		if owns = l.owns(now); !owns {
+			return nil, nil
+		}
+		return l.completed(now)
+	})
+	if err == nil && !owns {
+		l.owned.Store(nil)
+	}
+	return owns && err == nil, err
+}
+
+// complete reports whether nothing about an own entry has to change.
+func (l *Lock) complete(e Entry) bool {
+	return e.Epoch != 0 && e.Generation != 0 && e.BusSocketPath == l.o.SocketPath
+}
+
+// completed returns an own entry with what it lacked. The secret is kept.
+func (l *Lock) completed(e Entry) (*Entry, error) {
+	if e.Epoch == 0 {
+		term, err := l.nextTerm(e, 0)
+		if err != nil {
+			return nil, err
+		}
+		e.Epoch = term
+	}
+	if e.Generation == 0 {
+		e.Generation = l.self.generation
+	}
+	if e.BusSecret.IsEmpty() {
+		e.BusSecret = l.o.Secret
+	}
+	e.BusSocketPath = l.o.SocketPath
+	return &e, nil
+}
