@@ -53,11 +53,6 @@ type call struct {
 	hasOffset  bool
 }
 
-type failover struct {
-	Failover
-	incident Incident
-}
-
 func newJudge() *judge {
 	return &judge{
 		names:     make(map[int]string),
@@ -127,18 +122,6 @@ func (j *judge) begin(e botapitest.Event) {
 	}
 }
 
-// succeeds reports whether a poll ends a failover, and notes it.
-func (j *judge) succeeds(poll *call, f *failover) bool {
-	if poll.process == 0 || poll.process == f.incident.Process || poll.begin < f.incident.At {
-		return false
-	}
-	f.To, f.Gap = j.names[poll.process], poll.begin-f.incident.At
-	if last := j.lastPoll[f.incident.Process]; last != nil && last.over {
-		f.Silent = poll.begin - last.end
-	}
-	return true
-}
-
 func (j *judge) end(e botapitest.Event) {
 	c := j.calls[e.Request]
 	if c == nil {
@@ -203,9 +186,7 @@ func (j *judge) report() Report {
 	}
 	r.Latency = SpreadOf(latencies)
 	r.Disorder = j.disorder()
-	for _, f := range j.failovers {
-		r.Failovers = append(r.Failovers, f.Failover)
-	}
+	r.Failovers = j.closeFailovers()
 	r.DeposedPolls = j.deposedPolls()
 	r.FallenOffsets = j.fallenOffsets()
 	return r
@@ -229,8 +210,8 @@ func (j *judge) disorder() (late []string) {
 // doublings explains each answer to q beyond the first by the one before.
 func (j *judge) doublings(token string, q *question) (all []Doubling) {
 	for i := 1; i < len(q.answers); i++ {
-		d := Doubling{Token: token, Cause: "unknown"}
 		before := q.answers[i-1]
+		d := Doubling{Token: token, Cause: "unknown", Before: j.sending(before), Again: j.sending(q.answers[i])}
 		switch incident, hit := j.hit(before, q.answers[i].begin); {
 		case hit:
 			d.Cause = fmt.Sprintf("%s of %s, the sender", incident.Kind, incident.Member)
@@ -246,15 +227,35 @@ func (j *judge) doublings(token string, q *question) (all []Doubling) {
 	return all
 }
 
+func (j *judge) sending(c *call) Sending {
+	return Sending{Member: j.names[c.process], Process: c.process, Begin: c.begin, End: c.end, Status: c.status}
+}
+
 // hit finds an incident that struck the sender of a call before it can have
 // known how the call ended, and before the time given.
 func (j *judge) hit(c *call, before time.Duration) (Incident, bool) {
-	for _, i := range j.incidents {
+	for n, i := range j.incidents {
 		struck := i.Kind == Killed || i.Kind == Frozen || i.Kind == Exited
-		unaware := i.At >= c.begin && i.At <= before && (!c.over || c.status == 0 || i.At <= c.end+slack)
-		if struck && unaware && i.Process == c.process {
+		if !struck || i.Process != c.process || i.At > before {
+			continue
+		}
+		inCall := i.At >= c.begin && (!c.over || c.status == 0 || i.At <= c.end+slack)
+		if inCall || i.Kind == Frozen && c.begin >= i.At && c.begin <= j.thawAfter(n)+slack {
 			return i, true
 		}
 	}
 	return Incident{}, false
+}
+
+// thawAfter is when the process of the n-th incident, a freeze, was thawed; a
+// call of it that the server saw about then had been begun before. Without a
+// thaw it is the freeze's own instant.
+func (j *judge) thawAfter(n int) time.Duration {
+	frozen := j.incidents[n]
+	for _, i := range j.incidents[n+1:] {
+		if i.Kind == Thawed && i.Process == frozen.Process {
+			return i.At
+		}
+	}
+	return frozen.At
 }

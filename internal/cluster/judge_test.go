@@ -82,35 +82,47 @@ func TestAnswers(t *testing.T) {
 		{"twice, for no reason", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 200)
 			s.sends(1, 0, "c0-000000", 200*ms, 200)
-		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "unknown", false}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "unknown", Allowed: false}}}},
 		{"twice, the sender was killed in the call", func(s *story) {
 			s.happens(cluster.Killed, 1, 106*ms, true)
 			s.sends(1, 0, "c0-000000", 100*ms, 0)
 			s.sends(2, 0, "c0-000000", 200*ms, 200)
-		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "kill of m1, the sender", true}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "kill of m1, the sender", Allowed: true}}}},
 		{"twice, the sender was frozen just after", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 200)
 			s.happens(cluster.Frozen, 1, 150*ms, true)
 			s.sends(2, 0, "c0-000000", 7000*ms, 200)
-		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "hang of m1, the sender", true}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "hang of m1, the sender", Allowed: true}}}},
+		{"twice, the sender was frozen before the call and thawed in it", func(s *story) {
+			s.happens(cluster.Frozen, 1, 60*ms, true)
+			s.happens(cluster.Thawed, 1, 1100*ms, false)
+			s.sends(1, 0, "c0-000000", 1101*ms, 200)
+			s.sends(2, 0, "c0-000000", 1200*ms, 200)
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "hang of m1, the sender", Allowed: true}}}},
+		{"twice, the sender was thawed long before", func(s *story) {
+			s.happens(cluster.Frozen, 1, 60*ms, true)
+			s.happens(cluster.Thawed, 1, 1100*ms, false)
+			s.sends(1, 0, "c0-000000", 1400*ms, 200)
+			s.sends(2, 0, "c0-000000", 1500*ms, 200)
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "unknown"}}}},
 		{"twice, the sender was killed long after", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 200)
 			s.happens(cluster.Killed, 1, 500*ms, true)
 			s.sends(2, 0, "c0-000000", 600*ms, 200)
-		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "unknown", false}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "unknown", Allowed: false}}}},
 		{"twice, another was killed", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 200)
 			s.happens(cluster.Killed, 2, 105*ms, false)
 			s.sends(1, 0, "c0-000000", 200*ms, 200)
-		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "unknown", false}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "unknown", Allowed: false}}}},
 		{"twice, the server answered 502", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 502)
 			s.sends(1, 0, "c0-000000", 200*ms, 200)
-		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "the server answered 502", true}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "the server answered 502", Allowed: true}}}},
 		{"twice, the connection was cut", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 0)
 			s.sends(1, 0, "c0-000000", 200*ms, 200)
-		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{"c0-000000", "the connection was cut", false}}}},
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "the connection was cut", Allowed: false}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,11 +130,29 @@ func TestAnswers(t *testing.T) {
 			s.Said(cluster.FirstChat, "c0-000000", 50*ms)
 			tt.tell(s)
 			got := s.Report()
+			for i := range got.Doubled {
+				got.Doubled[i].Before, got.Doubled[i].Again = cluster.Sending{}, cluster.Sending{}
+			}
 			got = cluster.Report{Received: got.Received, Lost: got.Lost, Doubled: got.Doubled, Crossed: got.Crossed}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("report (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestDoublingTellsBothSendings(t *testing.T) {
+	s := newStory()
+	s.Said(cluster.FirstChat, "c0-000000", 50*ms)
+	s.sends(1, 0, "c0-000000", 100*ms, 0)
+	s.sends(2, 0, "c0-000000", 200*ms, 200)
+	want := []cluster.Doubling{{
+		Token: "c0-000000", Cause: "the connection was cut",
+		Before: cluster.Sending{Member: "m1", Process: 1, Begin: 100 * ms, End: 110 * ms},
+		Again:  cluster.Sending{Member: "m2", Process: 2, Begin: 200 * ms, End: 210 * ms, Status: 200},
+	}}
+	if diff := cmp.Diff(want, s.Report().Doubled); diff != "" {
+		t.Errorf("doubled (-want +got):\n%s", diff)
 	}
 }
 
@@ -169,6 +199,35 @@ func TestFailovers(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"1 failovers without a successor, the first {term m2  0s 0s}"}, r.Faults()); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+}
+
+// A leader that handed over and got the lease back is its own successor; one
+// that was thawed in time had no failover.
+func TestFailoversWithoutAnother(t *testing.T) {
+	s := newStory()
+	s.Lease(cluster.LeaseChange{After: 0, At: 2 * ms, Process: 1, Term: 1})
+	s.polls(1, 5*ms, 100*ms, 0)
+	s.Incident(cluster.Incident{Kind: cluster.HandedOver, Member: "m1", Process: 1, At: 100 * ms, Led: true, Term: 1})
+	s.Lease(cluster.LeaseChange{After: 108 * ms, At: 110 * ms, Process: 0, Term: 1})
+	s.Lease(cluster.LeaseChange{After: 1200 * ms, At: 1202 * ms, Process: 1, Term: 2})
+	s.polls(1, 1201*ms, 2000*ms, 7)
+	s.happens(cluster.Frozen, 1, 1500*ms, true)
+	s.happens(cluster.Thawed, 1, 1600*ms, true)
+	s.polls(1, 2000*ms, 3000*ms, 8)
+	s.Incident(cluster.Incident{Kind: cluster.Killed, Member: "m1", Process: 1, At: 3000 * ms, Led: true, Term: 2})
+	s.Lease(cluster.LeaseChange{After: 3006 * ms, At: 3008 * ms, Process: 2, Term: 3})
+	s.polls(2, 3009*ms, 3100*ms, 0)
+	want := []cluster.Failover{
+		{Kind: cluster.HandedOver, From: "m1", To: "m1", Gap: 1101 * ms},
+		{Kind: cluster.Killed, From: "m1", To: "m2", Gap: 9 * ms, Silent: 9 * ms},
+	}
+	r := s.Report()
+	if diff := cmp.Diff(want, r.Failovers); diff != "" {
+		t.Errorf("failovers (-want +got):\n%s", diff)
+	}
+	if faults := r.Faults(); faults != nil {
+		t.Errorf("faults %q", faults)
 	}
 }
 

@@ -42,6 +42,20 @@ type Doubling struct {
 	// 5xx.
 	Cause   string `json:"cause"`
 	Allowed bool   `json:"allowed"`
+	// Before is the answer before this one, Again this one.
+	Before Sending `json:"before"`
+	Again  Sending `json:"again"`
+}
+
+// A Sending is a call that sent an answer.
+type Sending struct {
+	Member  string `json:"member"`
+	Process int    `json:"process"`
+	// Begin and End are on the server's clock; End is 0 while the call is under
+	// way. Status is what was answered, 0 if nothing was.
+	Begin  time.Duration `json:"begin_ns"`
+	End    time.Duration `json:"end_ns"`
+	Status int           `json:"status"`
 }
 
 // A Failover is the time in which nobody polled after an incident.
