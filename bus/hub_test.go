@@ -507,7 +507,7 @@ func TestUnsendableDelivery(t *testing.T) {
 // TestMoreOutcomesThanOneRequestTakes: outcomes that piled up without a leader
 // are all told, none is run again.
 func TestMoreOutcomesThanOneRequestTakes(t *testing.T) {
-	const n = 160 // of 64 KiB: more than a join or an acknowledgement takes
+	const n = 140 // of 64 KiB: more than a join or an acknowledgement takes
 	b := newBench(t)
 	a, c := b.member("a"), b.member("c")
 	let := make(chan struct{})
@@ -569,7 +569,7 @@ func TestF51FrozenReader(t *testing.T) {
 		counts, pending := a.hub.Counts()
 		return pending == counts["i-p"].InFlight
 	})
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(begun); took > 30*time.Second { // far less than the frozen one's time-out
 		t.Errorf("took %v", took)
 	}
 	if counts, _ := a.hub.Counts(); counts["i-p"].InFlight > 1000 {
@@ -586,17 +586,15 @@ func TestS13Backlog(t *testing.T) {
 	}
 	a.lead(1)
 	a.follow(a, 1)
-	worst := time.Duration(0)
-	for {
+	var took []time.Duration
+	for pending := 1; pending > 0; {
 		begun := time.Now()
-		_, pending := a.hub.Counts()
-		worst = max(worst, time.Since(begun))
-		if pending == 0 {
-			break
-		}
+		_, pending = a.hub.Counts()
+		took = append(took, time.Since(begun))
 	}
-	if worst > time.Second { // 250 ms on an idle machine
-		t.Errorf("a control request took %v", worst)
+	slices.Sort(took)
+	if median := took[len(took)/2]; median > 250*time.Millisecond {
+		t.Errorf("a control request took %v", median)
 	}
 	if got := len(a.began()); got != 2000 {
 		t.Errorf("%d handled", got)

@@ -121,6 +121,9 @@ func (s *Server) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	err := s.http.Close()
+	if errors.Is(err, net.ErrClosed) { // a listener that Check has just replaced
+		err = nil
+	}
 	s.tasks.Wait()
 	return errors.Join(err, s.sock.remove())
 }
