@@ -43,6 +43,8 @@ var mayImport = []struct {
 	{"internal/cluster", []string{"bot", "lock", "bus", "internal/botapitest", "internal/secret"}},
 	{"cmd/botapitest", []string{"internal/botapitest"}},
 	{"cmd/chaos", []string{"internal/cluster", "internal/botapitest", "bot", "lock", "internal/secret"}},
+	{"bench/bare", []string{"internal/botapitest"}},
+	{"bench", []string{"bot", "lock", "bus", "internal/botapitest", "internal/secret"}},
 	{"cmd/tgbridge", []string{
 		"bot", "config", "lock", "bus", "polling", "internal/cluster", "internal/botapitest",
 		"internal/command", "internal/secret", "internal/rawjson",
