@@ -239,17 +239,18 @@ func (j *judge) hit(c *call, before time.Duration) (Incident, bool) {
 		if !struck || i.Process != c.process || i.At > before {
 			continue
 		}
-		inCall := i.At >= c.begin && (!c.over || c.status == 0 || i.At <= c.end+slack)
-		if inCall || i.Kind == Frozen && c.begin >= i.At && c.begin <= j.thawAfter(n)+slack {
+		unaware := !c.over || c.status == 0 || i.At <= c.end+slack
+		// The server may see a call after its sender was struck: the bytes were
+		// on their way, or are written first of all when the sender wakes.
+		if unaware && (i.Kind != Frozen || c.begin <= j.thawAfter(n)+slack) {
 			return i, true
 		}
 	}
 	return Incident{}, false
 }
 
-// thawAfter is when the process of the n-th incident, a freeze, was thawed; a
-// call of it that the server saw about then had been begun before. Without a
-// thaw it is the freeze's own instant.
+// thawAfter is when the process of the n-th incident, a freeze, was thawed; the
+// freeze's own instant if it was not.
 func (j *judge) thawAfter(n int) time.Duration {
 	frozen := j.incidents[n]
 	for _, i := range j.incidents[n+1:] {

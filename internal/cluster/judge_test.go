@@ -88,6 +88,11 @@ func TestAnswers(t *testing.T) {
 			s.sends(1, 0, "c0-000000", 100*ms, 0)
 			s.sends(2, 0, "c0-000000", 200*ms, 200)
 		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "kill of m1, the sender", Allowed: true}}}},
+		{"twice, the sender was killed when the call was on its way", func(s *story) {
+			s.happens(cluster.Killed, 1, 99*ms, true)
+			s.sends(1, 0, "c0-000000", 100*ms, 200)
+			s.sends(2, 0, "c0-000000", 200*ms, 200)
+		}, cluster.Report{Received: 1, Doubled: []cluster.Doubling{{Token: "c0-000000", Cause: "kill of m1, the sender", Allowed: true}}}},
 		{"twice, the sender was frozen just after", func(s *story) {
 			s.sends(1, 0, "c0-000000", 100*ms, 200)
 			s.happens(cluster.Frozen, 1, 150*ms, true)
