@@ -1,9 +1,11 @@
 package lock
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -123,7 +125,7 @@ func (m *Member) open() error {
 		return fmt.Errorf("instance id %s was used before: %w", m.info.Instance, fs.ErrExist)
 	}
 	excludes, err := locksExclude(m.hidden(scratchSuffix), m.flock)
-	if err != nil && IsUnusable(err) {
+	if err != nil && !errors.Is(err, errNoLocks) {
 		return err
 	}
 	m.info.Locks = excludes
@@ -343,7 +345,7 @@ func (m *Member) Beat() error {
 }
 
 // Check makes the member's file anew if it is not the one at its path any more
-// (M4). To be called about once a second. After an error nothing has changed;
+// (M4), and writes it again if somebody damaged it. To be called about once a second. After an error nothing has changed;
 // the next call tries again.
 func (m *Member) Check() error {
 	m.making.Lock()
@@ -361,7 +363,7 @@ func (m *Member) Check() error {
 	there, err := os.Lstat(m.path)
 	switch {
 	case err == nil && os.SameFile(ours, there):
-		return nil
+		return m.restore()
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("check member's file: %w", err)
 	}
@@ -372,6 +374,30 @@ func (m *Member) Check() error {
 		return fmt.Errorf("make member's file anew: %w", err)
 	}
 	m.log.Warn().Str("path", m.path).Msg("the member's file was gone from its place: made anew")
+	return nil
+}
+
+// restore writes the file's content again if somebody changed it: the beat alone
+// would never say who the member is.
+func (m *Member) restore() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	line, err := encodeLine(m.info)
+	if err != nil {
+		return err
+	}
+	found := make([]byte, lineBytes)
+	n, err := m.file.ReadAt(found, lineOffset)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return fmt.Errorf("check member's file: %w", err)
+	case bytes.Equal(found[:n], line):
+		return nil
+	}
+	if _, err := m.file.WriteAt(append(encodeBeat(m.beat), line...), 0); err != nil {
+		return fmt.Errorf("write member's file again: %w", err)
+	}
+	m.log.Warn().Str("path", m.path).Msg("the member's file was damaged: written again")
 	return nil
 }
 
