@@ -271,25 +271,41 @@ func (b *Bridge) beat(life context.Context) {
 	}
 }
 
-// upkeep makes anew, once a second, what a cleaner removed.
+// upkeep makes anew, once a second, what a cleaner removed. What keeps it from
+// that is told when it begins, not every second.
 func (b *Bridge) upkeep(life context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var fileFault, socketFault string
 	for {
 		select {
 		case <-life.Done():
 			return
 		case <-tick.C:
 		}
-		if err := b.member.Check(); err != nil {
-			b.log.Warn().Err(err).Msg("member file not checked")
+		err := b.member.Check()
+		if isNews(&fileFault, err) {
+			b.log.Warn().Err(err).Msg("member file cannot be made anew")
 		}
-		if anew, err := b.server.Check(); err != nil {
-			b.log.Warn().Err(err).Msg("bus socket not checked")
-		} else if anew {
+		anew, err := b.server.Check()
+		if isNews(&socketFault, err) {
+			b.log.Warn().Err(err).Msg("bus socket cannot be made anew")
+		}
+		if anew {
 			b.log.Warn().Str("path", b.server.Path()).Msg("bus socket was removed; made anew")
 		}
 	}
+}
+
+// isNews reports whether err is another than the last one, which it replaces.
+func isNews(last *string, err error) bool {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	news := text != *last && text != ""
+	*last = text
+	return news
 }
 
 // handle runs the handler for one delivery.

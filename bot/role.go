@@ -95,7 +95,7 @@ func (r *role) lead(p plan) error {
 		return nil
 	case err != nil:
 		r.endTerm("")
-		if lock.IsUnusable(err) {
+		if lock.IsUnusable(err) || errors.Is(err, journal.ErrUnusable) {
 			return fmt.Errorf("%w: %w", ErrState, err)
 		}
 		r.b.log.Warn().Err(err).Dur("delay", time.Second).Msg("cannot lead; trying again")
@@ -155,6 +155,8 @@ func (r *role) reign(number uint64) error {
 		switch {
 		case errors.Is(cause, polling.ErrWebhookSet), errors.Is(cause, polling.ErrTokenRefused):
 			return cause
+		case errors.Is(cause, journal.ErrUnusable):
+			return fmt.Errorf("%w: %w", ErrState, cause)
 		}
 		r.b.log.Warn().Err(cause).Uint64("term", number).Msg("leadership ended")
 		if !errors.Is(cause, polling.ErrLost) {

@@ -24,6 +24,8 @@ type term struct {
 
 	handover chan bus.HeirChoice // asked of the role loop
 	failed   chan error          // has the reason why the term cannot go on
+	refused  error               // why there is no journal, once lame is closed
+	lame     chan struct{}       // closed when the journal could not be taken over
 	ready    chan struct{}       // closed when journal is set and the hub is open
 	journal  *journal.Journal    // after ready
 
@@ -42,6 +44,7 @@ func (b *Bridge) beginTerm(_ context.Context, r lock.Result) error {
 		b: b, number: r.Term,
 		handover: make(chan bus.HeirChoice, 1),
 		failed:   make(chan error, 1),
+		lame:     make(chan struct{}),
 		ready:    make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
@@ -86,9 +89,15 @@ func (t *term) fail(err error) {
 
 // open takes the journal over and opens the hub, then watches both.
 func (t *term) open() {
+	if highest, err := journal.HighestTerm(t.b.journalDir()); t.number > 1 && highest == 0 && err == nil {
+		t.b.log.Warn().Str("path", t.b.journalDir()).
+			Msg("there is no journal of an earlier term: if there was one, what was pending in it is lost")
+	}
 	j, err := journal.TakeOver(t.b.journalDir(), t.number, journal.Options{Logger: t.b.log})
 	if err != nil {
-		t.fail(fmt.Errorf("take over journal: %w", err))
+		t.refused = fmt.Errorf("take over journal: %w", err)
+		close(t.lame)
+		t.fail(t.refused)
 		return
 	}
 	defer func() {
@@ -172,6 +181,8 @@ func (b *Bridge) readyTerm(ctx context.Context) (*term, error) {
 	select {
 	case <-t.ready:
 		return t, nil
+	case <-t.lame:
+		return nil, t.refused
 	case <-t.ctx.Done():
 		return nil, errNoTerm
 	case <-ctx.Done():
