@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -27,6 +28,10 @@ const (
 func TestMain(m *testing.M) {
 	if os.Getenv(memberEnv) != "" {
 		os.Exit(memberMain())
+	}
+	// Most of these tests wait most of the time.
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
