@@ -77,8 +77,8 @@ type Result struct {
 	Term uint64
 	// State is the state that was found.
 	State State
-	// Owner is who holds the lease, if it was refused; else who held it before,
-	// nil if nobody. The caller may change it.
+	// Owner is who holds the lease, if it was refused; else who held it before
+	// (for a lease that was owned already, this runtime), nil if nobody.
 	Owner *Entry
 	// DamagedCopy is the path of a copy of the registry, if it was damaged and
 	// Acquire published a new one over it.

@@ -23,6 +23,9 @@ const (
 // the one asked for.
 var errHeld = errors.New("held by another process")
 
+// errNoLocks says that the system call for kernel locks fails.
+var errNoLocks = errors.New("kernel locks fail")
+
 // A flockFunc tries to lock a whole open file and never waits. The lock belongs
 // to the open file description and ends with its last descriptor. errHeld means
 // that someone else has it; any other error that locks do not work here.
@@ -63,7 +66,7 @@ func locksExclude(scratch string, flock flockFunc) (excludes bool, err error) {
 		err = errors.Join(err, first.Close(), unlink(scratch))
 	}()
 	if err := lockOwn(first, flock); err != nil {
-		return false, fmt.Errorf("try locks: %w", err)
+		return false, fmt.Errorf("%w: %w", errNoLocks, err)
 	}
 	second, err := os.Open(scratch)
 	if err != nil {
@@ -74,7 +77,7 @@ func locksExclude(scratch string, flock flockFunc) (excludes bool, err error) {
 	case errors.Is(err, errHeld):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("try locks: %w", err)
+		return false, fmt.Errorf("%w: %w", errNoLocks, err)
 	}
 	return false, nil
 }

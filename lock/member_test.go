@@ -145,6 +145,7 @@ func TestM3Probe(t *testing.T) {
 	other := lock.ThisHost()
 	other.BootID = "another boot"
 	never := func(*os.File, bool) error { return nil }
+	eperm := func(*os.File, bool) error { return syscall.EPERM } // a sandbox
 	enolck := func(*os.File, bool) error { return fmt.Errorf("flock: ENOLCK: %w", syscall.ENOLCK) }
 	tests := []struct {
 		name           string
@@ -161,6 +162,7 @@ func TestM3Probe(t *testing.T) {
 		{"M3 observer does not believe", lock.SystemFlock, lock.ThisHost(), false, lock.SystemFlock, lock.LockUnknown, lock.LockUnknown, true, false},
 		{"F39 never excludes", never, lock.ThisHost(), true, never, lock.LockUnknown, lock.LockUnknown, false, true},
 		{"F39 always fails", enolck, lock.ThisHost(), true, enolck, lock.LockUnknown, lock.LockUnknown, false, true},
+		{"F39 not permitted", eperm, lock.ThisHost(), true, eperm, lock.LockUnknown, lock.LockUnknown, false, true},
 		{"F39 fails for the observer alone", lock.SystemFlock, lock.ThisHost(), true, enolck, lock.LockUnknown, lock.LockUnknown, true, false},
 	}
 	for _, tt := range tests {
