@@ -40,6 +40,7 @@ type options struct {
 	asJSON   bool
 	record   string
 	tgbridge string
+	keep     bool
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -55,6 +56,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object instead of text")
 	flags.StringVar(&o.record, "record", "", "file to which a line with the result is appended")
 	flags.StringVar(&o.tgbridge, "tgbridge", "", "the program to run; default: built from this module")
+	flags.BoolVar(&o.keep, "keep", false, "keep the directory with state and logs also without faults")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -82,7 +84,7 @@ func perform(ctx context.Context, o options, stdout, stderr io.Writer) (faults b
 		return false, fmt.Errorf("make directory: %w", err)
 	}
 	defer func() {
-		if faults || err != nil {
+		if faults || err != nil || o.keep {
 			_, _ = fmt.Fprintln(stderr, "chaos: state and logs are kept in", dir)
 			return
 		}

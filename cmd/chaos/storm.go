@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -81,11 +82,26 @@ func storm(ctx context.Context, o options, dir string, progress io.Writer) (resu
 	if err != nil {
 		return result{}, fmt.Errorf("judge: %w", err)
 	}
+	if err := writeReport(filepath.Join(dir, "report.json"), report); err != nil {
+		return result{}, err
+	}
 	runs, err := readHandled(handled)
 	if err != nil {
 		return result{}, err
 	}
 	return newResult(o, lasted, w.counts, report, runs), nil
+}
+
+// writeReport keeps the whole report beside the state and the logs.
+func writeReport(path string, r cluster.Report) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode report: %w", err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
 }
 
 // weather makes incidents. One goroutine owns it.
