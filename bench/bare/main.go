@@ -32,10 +32,13 @@ func main() {
 	b := &bot{url: flag.Arg(0), slots: make(chan struct{}, *reply), client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: max(*reply, 1)},
 	}}
-	if err := b.run(*lock); err != nil {
-		fmt.Fprintln(os.Stderr, "bare:", err)
-		os.Exit(1)
+	if *lock != "" {
+		if err := acquire(*lock); err != nil {
+			fmt.Fprintln(os.Stderr, "bare:", err)
+			os.Exit(1)
+		}
 	}
+	b.run()
 }
 
 type bot struct {
@@ -56,13 +59,8 @@ type update struct {
 	} `json:"message"`
 }
 
-// run polls for ever once it has the lock.
-func (b *bot) run(lock string) error {
-	if lock != "" {
-		if err := acquire(lock); err != nil {
-			return err
-		}
-	}
+// run polls for ever.
+func (b *bot) run() {
 	offset := ""
 	for {
 		updates, err := b.poll(offset)
