@@ -31,8 +31,8 @@ func crashSteps() []step {
 		{0, false, []journal.Record{sent(1, 1), sending(1, 2)}},
 		{0, true, []journal.Record{update(3, 13, "a", `{}`), dead(3), update(4, 14, "b", `[]`)}},
 		{0, false, []journal.Record{rec(journal.KindRelease, 2)}},
-		{1, true, []journal.Record{call("a", 2)}}, // in a new file
-		{2, true, []journal.Record{call("b", 0)}}, // in one without a snapshot
+		{2, true, []journal.Record{call("b", 0)}}, // in a file without a snapshot
+		{1, true, []journal.Record{call("a", 2)}}, // in a new one
 		{0, true, []journal.Record{result("a", `{"ok":true}`)}},
 		{0, true, []journal.Record{sent(1, 2), rec(journal.KindDone, 1)}},
 		{2, false, []journal.Record{confirmed(12, false)}},
