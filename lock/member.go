@@ -345,8 +345,8 @@ func (m *Member) Beat() error {
 }
 
 // Check makes the member's file anew if it is not the one at its path any more
-// (M4), and writes it again if somebody damaged it. To be called about once a second. After an error nothing has changed;
-// the next call tries again.
+// (M4), and writes it again if somebody damaged it. To be called about once a
+// second. After an error the next call tries again.
 func (m *Member) Check() error {
 	m.making.Lock()
 	defer m.making.Unlock()

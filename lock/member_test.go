@@ -277,6 +277,10 @@ func TestM4MadeAnew(t *testing.T) {
 		{"M4 replaced", func(_ *testing.T, _, path string) error {
 			return errors.Join(os.Remove(path), os.WriteFile(path, []byte("x"), 0o600))
 		}},
+		{"M4 emptied", func(_ *testing.T, _, path string) error { return os.Truncate(path, 0) }},
+		{"M4 overwritten", func(_ *testing.T, _, path string) error {
+			return os.WriteFile(path, []byte("not a member's file"), 0o600)
+		}},
 		{"M4 members removed", func(_ *testing.T, _, path string) error { return os.RemoveAll(filepath.Dir(path)) }},
 		{"M4 all removed", func(_ *testing.T, dir, _ string) error { return os.RemoveAll(dir) }},
 	}
