@@ -106,7 +106,9 @@ func (r *Report) Gaps(kind IncidentKind) Spread {
 }
 
 // Faults lists in words what should not have happened; empty if nothing did.
-// Doublings and polls that the guarantees allow for are not among them.
+// Doublings and polls that the guarantees allow for are not among them. What is
+// still under way counts as not done: before a report is judged, WaitPolling
+// should have found a leader and Settle every answer.
 func (r *Report) Faults() []string {
 	var faults []string
 	add := func(n int, format string, example any) {
