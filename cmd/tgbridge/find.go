@@ -78,7 +78,7 @@ func (p place) lease() (lock.Entry, error) {
 
 // observer looks at members without being one.
 func (p place) observer() *lock.Observer {
-	believed, err := lock.LocksExclude(filepath.Join(p.dir, "members"))
+	believed, err := lock.LocksExclude(p.dir)
 	return lock.NewObserver(lock.ObserverOptions{Dir: p.dir, Host: lock.ThisHost(), LocksBelieved: err == nil && believed})
 }
 
