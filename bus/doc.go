@@ -24,6 +24,15 @@
 // their arrival. An acknowledgement is answered after it is durable and the
 // leader was found to lead still.
 //
-// Not promised: a member that hung for longer than RedeliverAfter may run on for
+// # Goroutines
+//
+// Hub.Run owns the decisions, and waits for the replies and probes that it
+// starts. A Server has one for each listener and connection, a Worker one for
+// each handler and one for the acknowledgements of Follow, Calls one for each call:
+// Run, Close, Wait and Follow wait for them.
+//
+// # Not promised
+//
+// A member that hung for longer than RedeliverAfter may run on for
 // a moment when it wakes; what it acknowledges then is refused.
 package bus
