@@ -57,7 +57,7 @@ type plan struct {
 
 // decide is the election's decision table.
 func decide(s situation) plan {
-	if s.judged == lock.ActiveElsewhere || s.judged == lock.ActiveHere && s.present.InstanceID != s.self {
+	if othersLead(s.judged, s.present, s.self) {
 		return plan{join: true, delay: rejoinAfter(s)}
 	}
 	p := plan{mode: lock.Plain}
@@ -82,6 +82,12 @@ func decide(s situation) plan {
 		p.watch = p.delay > 0
 	}
 	return p
+}
+
+// othersLead reports whether a lease is held by another member that gets on,
+// which may be in the same process.
+func othersLead(judged lock.State, present lock.Entry, self string) bool {
+	return judged == lock.ActiveElsewhere || judged == lock.ActiveHere && present.InstanceID != self
 }
 
 // heirDelay is how long the member leaves the lease to those before it: the

@@ -114,7 +114,7 @@ func (r *role) sayGoodbye(ctx context.Context, told chan struct{}) {
 	defer tell()
 	for ctx.Err() == nil {
 		state, e, err := r.b.lease.State()
-		if err == nil && state == lock.ActiveElsewhere {
+		if err == nil && othersLead(state, e, r.self) {
 			_ = r.b.followUntilLost(ctx, e, func(bus.Message) { tell() })
 		} else if !r.othersPresent() {
 			tell()
