@@ -58,12 +58,15 @@ func newFleet(t *testing.T) (*fleet, *botapitest.Server) {
 		server.Close()
 		if t.Failed() {
 			text := f.output.String()
-			t.Logf("members said:\n%s", text[max(0, len(text)-20000):])
+			t.Logf("members said:\n%s", text[max(0, len(text)-outputShown):])
 		}
 		f.findToken()
 	})
 	return f, server
 }
+
+// outputShown is how much of the output a failed test shows.
+const outputShown = 20000
 
 // output collects what members say. It is safe for concurrent use.
 type output struct {
@@ -162,18 +165,23 @@ func (f *fleet) status() bot.Status {
 	return s
 }
 
-// waitMembers waits until the leader knows n members that are joined.
+// waitMembers waits until a leader and n-1 members that have joined it are there.
 func (f *fleet) waitMembers(n int) {
 	f.t.Helper()
+	o := lock.NewObserver(lock.ObserverOptions{Dir: f.dir(), LocksBelieved: true})
 	eventually(f.t, 15*time.Second, func() string {
-		s := f.status()
+		e, held := f.leader()
+		readings, err := o.Members()
+		if err != nil || !held {
+			return fmt.Sprintf("nobody leads (%v)", err)
+		}
 		joined := 0
-		for _, m := range s.Members {
-			if m.Role == string(lock.RoleFollower) || m.Role == string(lock.RoleLeader) {
+		for _, r := range readings {
+			if !r.Dead() && r.Info.Joined == e.Epoch && (r.Info.Role == lock.RoleFollower || r.Info.Role == lock.RoleLeader) {
 				joined++
 			}
 		}
-		if s.Role != string(lock.RoleLeader) || joined != n {
+		if joined != n {
 			return fmt.Sprintf("%d members are joined, want %d", joined, n)
 		}
 		return ""
