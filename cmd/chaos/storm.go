@@ -45,7 +45,8 @@ func storm(ctx context.Context, o options, dir string, progress io.Writer) (resu
 		Argv:         []string{o.tgbridge, "exec", "--", "sh", "-c", script},
 		HandoverArgv: []string{o.tgbridge, "handover"},
 		Dir:          dir,
-		Env:          []string{"CHAOS_LOG=" + handled, "CHAOS_WORK=" + work},
+		// Members die more often here than a message may be tried by default.
+		Env: []string{"CHAOS_LOG=" + handled, "CHAOS_WORK=" + work, "TGBRIDGE_ATTEMPTS=1000"},
 	})
 	if err != nil {
 		return result{}, fmt.Errorf("start test server: %w", err)
