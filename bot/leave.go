@@ -11,17 +11,17 @@ import (
 // abdicate ends a leadership because the member stops. With others there the
 // lease is given up at once, and what is in hand is ended as a member of the
 // successor's. With nobody there the member keeps the lease, without polling, to
-// take in the outcomes of its own work.
+// take in the outcomes of its own work, until somebody comes.
 func (r *role) abdicate(t *term) {
 	r.told = time.Now()
 	ctx, cancel := context.WithDeadline(r.life, r.told.Add(stopWithin))
 	defer cancel()
 	r.setRole(lock.RoleLeaving, t.number)
-	if !t.hub.HasHeirs() {
-		if err := r.b.poller.Suspend(ctx); err != nil {
-			r.b.log.Warn().Err(err).Msg("polling not suspended in time")
-		}
-		r.drain(r.told.Add(drainWithin), t.hub.Idle)
+	if err := r.b.poller.Suspend(ctx); err != nil {
+		r.b.log.Warn().Err(err).Msg("polling not suspended in time")
+	}
+	if !r.heirsStay(t) {
+		r.drain(r.told.Add(drainWithin), func() bool { return t.hub.HasHeirs() || r.nothingInHand() && t.hub.Idle() })
 	}
 	if _, err := r.b.poller.Stop(ctx); err != nil {
 		r.b.log.Warn().Err(err).Msg("lease not released")
@@ -31,15 +31,34 @@ func (r *role) abdicate(t *term) {
 	r.setRole(lock.RoleLeaving, 0)
 }
 
+// settleFor is how long a leader that stops with work in hand looks whether its
+// heirs stop too.
+const settleFor = 5 * time.Millisecond
+
+// heirsStay reports whether a member is there that may take over. Where all are
+// told to stop at once, the others say so some milliseconds later; the lease
+// would go to nobody, and what is finished meanwhile would be handled again.
+func (r *role) heirsStay(t *term) bool {
+	if t.hub.Idle() {
+		return t.hub.HasHeirs()
+	}
+	for until := time.Now().Add(settleFor); t.hub.HasHeirs(); pause(r.life, time.Millisecond) {
+		if time.Now().After(until) {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *role) setRole(role lock.Role, number uint64) {
 	if err := r.b.member.SetRole(role, number); err != nil {
 		r.b.log.Warn().Err(err).Msg("role not written")
 	}
 }
 
-// drain waits until nothing is in hand and idle says so too, but not beyond an
-// instant. It cancels the handlers when their time is over.
-func (r *role) drain(until time.Time, idle func() bool) {
+// drain waits until done says so, but not beyond an instant. It cancels the
+// handlers when their time is over.
+func (r *role) drain(until time.Time, done func() bool) {
 	end := time.NewTimer(time.Until(until))
 	defer end.Stop()
 	cancelAt := time.NewTimer(time.Until(r.told.Add(cancelWithin)))
@@ -47,7 +66,7 @@ func (r *role) drain(until time.Time, idle func() bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if r.nothingInHand() && idle() {
+		if done() {
 			return
 		}
 		select {
@@ -94,7 +113,7 @@ func (r *role) leave() error {
 		case <-time.After(goodbyeWithin):
 		}
 	}
-	r.drain(deadline, func() bool { return true })
+	r.drain(deadline, r.nothingInHand)
 	r.b.worker.CancelAll(bus.ErrStopping)
 	cancel()
 	<-gone

@@ -86,10 +86,23 @@ func (r *role) wait(p plan) bool {
 	}
 }
 
+// startGrace is how long a member that is told to stop goes on with an
+// acquisition: who has begun to take over ends it, and hands over in order, so
+// that somebody takes in the outcomes of those that stop at the same time.
+const startGrace = 200 * time.Millisecond
+
 // lead tries to lead; if it succeeds it returns when the leadership is over.
 func (r *role) lead(p plan) error {
-	result, err := r.b.poller.Start(r.ctx, polling.StartRequest{Mode: p.mode, Expected: p.expected})
+	ctx, cancel := context.WithCancel(r.life)
+	defer cancel()
+	defer context.AfterFunc(r.ctx, func() {
+		pause(ctx, startGrace)
+		cancel()
+	})()
+	result, err := r.b.poller.Start(ctx, polling.StartRequest{Mode: p.mode, Expected: p.expected})
 	switch {
+	case err == nil && result.Outcome == polling.Leading:
+		return r.reign(result.Lease.Term)
 	case r.ctx.Err() != nil:
 		r.endTerm("")
 		return nil
@@ -101,8 +114,6 @@ func (r *role) lead(p plan) error {
 		r.b.log.Warn().Err(err).Dur("delay", time.Second).Msg("cannot lead; trying again")
 		r.pause(time.Second)
 		return nil
-	case result.Outcome == polling.Leading:
-		return r.reign(result.Lease.Term)
 	default:
 		// Another leads, or did for a moment: look again.
 		r.endTerm("")
