@@ -2,9 +2,7 @@ package bot
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"time"
 
 	"tgbridge/bus"
 	"tgbridge/internal/journal"
@@ -18,14 +16,13 @@ var (
 	_ bus.CallLog = store{}
 )
 
-// Record writes the hub's decisions. While the disk is full it tries again:
-// what was decided is not undone.
+// Record writes the hub's decisions.
 func (s store) Record(actions []bus.Action, durable bool, done func(error)) {
 	records := make([]journal.Record, 0, len(actions))
 	for _, a := range actions {
 		records = append(records, s.records(a)...)
 	}
-	s.write(records, durable, done)
+	s.t.writes.add(records, durable, done)
 }
 
 // records are what the journal has to know of a decision.
@@ -48,25 +45,10 @@ func (s store) records(a bus.Action) []journal.Record {
 	return []journal.Record{r}
 }
 
-// retryFull is how long a write waits while the disk is full.
-const retryFull = time.Second
-
-// write hands records to the journal, and again while the disk is full.
-func (s store) write(records []journal.Record, durable bool, done func(error)) {
-	s.t.journal.Write(records, durable, func(err error) {
-		if errors.Is(err, journal.ErrDiskFull) && s.t.ctx.Err() == nil {
-			time.AfterFunc(retryFull, func() { s.write(records, durable, done) })
-			return
-		}
-		s.t.madeRoom()
-		done(err)
-	})
-}
-
 // await writes records and waits for them.
 func (s store) await(durable bool, records ...journal.Record) error {
 	done := make(chan error, 1)
-	s.write(records, durable, func(err error) { done <- err })
+	s.t.writes.add(records, durable, func(err error) { done <- err })
 	select {
 	case err := <-done:
 		return err
@@ -85,13 +67,17 @@ func (s store) Intend(r bus.CallRecord) error {
 	})
 }
 
-// Conclude records the result of a call.
+// Conclude records the result of a call. A leader that was overtaken before the
+// record was written is told so: its successor has not read it.
 func (s store) Conclude(request string, r bus.CallResult) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode result of a call: %w", err)
 	}
-	return s.await(false, journal.Record{Kind: journal.KindResult, Request: request, Body: body})
+	if err := s.await(false, journal.Record{Kind: journal.KindResult, Request: request, Body: body}); err != nil {
+		return err
+	}
+	return s.t.b.checkLeads(s.t.ctx)
 }
 
 // Withdraw records that a call was not made after all.

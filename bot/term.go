@@ -28,6 +28,7 @@ type term struct {
 	lame     chan struct{}       // closed when the journal could not be taken over
 	ready    chan struct{}       // closed when journal is set and the hub is open
 	journal  *journal.Journal    // after ready
+	writes   *writes             // to the journal
 
 	mu   sync.Mutex // guards room
 	room chan struct{}
@@ -47,6 +48,7 @@ func (b *Bridge) beginTerm(_ context.Context, r lock.Result) error {
 		lame:     make(chan struct{}),
 		ready:    make(chan struct{}),
 	}
+	t.writes = &writes{t: t}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.hub = bus.NewHub(bus.HubOptions{
 		Term: r.Term,
@@ -69,7 +71,11 @@ func (b *Bridge) beginTerm(_ context.Context, r lock.Result) error {
 		},
 		Logger: b.log,
 	})
-	t.tasks.Go(func() { _ = t.hub.Run(t.ctx) })
+	t.tasks.Go(func() {
+		if err := t.hub.Run(t.ctx); t.ctx.Err() == nil {
+			t.fail(fmt.Errorf("serve members: %w", err))
+		}
+	})
 	t.tasks.Go(t.open)
 	b.term.Store(t)
 	b.server.Lead(t.hub)
