@@ -103,6 +103,7 @@ func TestF32ServerAway(t *testing.T) {
 	say(t, server, 42, "slow")
 	f.waitPending(1)
 	running.Close()
+	time.Sleep(300 * time.Millisecond) // until the client has seen that its connections are closed
 	close(work)
 	called := make(chan error, 1)
 	go func() {
@@ -116,10 +117,10 @@ func TestF32ServerAway(t *testing.T) {
 	}
 	defer back.Close()
 	defer m.end(t)
-	waitSent(t, server, 10*time.Second, "slow", "called")
 	if err := <-called; err != nil {
 		t.Error(err)
 	}
+	waitSent(t, server, 10*time.Second, "slow", "called")
 	if e, _ := f.leader(); e.Epoch != 1 {
 		t.Errorf("the outage moved the lease: term %d", e.Epoch)
 	}

@@ -199,30 +199,12 @@ func TestS16UnderALeader(t *testing.T) {
 					f.waitMembers(2)
 				}
 				waitSent(t, server, time.Second, "m before", "m after 0", "m after 1", "m after 2")
-				if n := onePoller(t, server); n > 0 {
+				if n := strayPolls(server); n > 0 {
 					t.Errorf("G1: %d polls of a deposed leader", n)
 				}
 			})
 		}
 	}
-}
-
-// onePoller returns how many polls with an offset came from another client
-// connection's member than the one whose first poll, without an offset, came
-// last. Members are told apart by the client that they say they are.
-func onePoller(t *testing.T, server *botapitest.Server) (stray int) {
-	t.Helper()
-	leader := ""
-	for _, r := range requests(server) {
-		switch {
-		case r.Begin.Method != "getupdates":
-		case !r.Begin.HasOffset:
-			leader = r.Begin.Client
-		case r.Begin.Client != leader:
-			stray++
-		}
-	}
-	return stray
 }
 
 // TestF53FailureAfterTheLease: what stands in the journal's way ends the member

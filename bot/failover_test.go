@@ -125,6 +125,23 @@ func conflicts(server *botapitest.Server) int {
 	return n
 }
 
+// strayPolls returns how many polls with an offset were begun by another member
+// than the one whose first poll, without an offset, came last (G1). Members are
+// told apart by the program that they say they are.
+func strayPolls(server *botapitest.Server) (stray int) {
+	leader := ""
+	for _, r := range requests(server) {
+		switch {
+		case r.Begin.Method != "getupdates":
+		case !r.Begin.HasOffset:
+			leader = r.Begin.Client
+		case r.Begin.Client != leader:
+			stray++
+		}
+	}
+	return stray
+}
+
 // TestG4LeaderGone takes the leader away under load in each of the ways in which
 // one goes, three times each, and checks that every message is answered, in the
 // order of its chat.
@@ -172,6 +189,9 @@ func TestG4LeaderGone(t *testing.T) {
 			if n := conflicts(server); tt.calm && n > 0 {
 				t.Errorf("%d polls were answered with 409", n)
 			}
+			if n := strayPolls(server); n > 0 {
+				t.Errorf("G1: %d polls of a deposed leader", n)
+			}
 		})
 	}
 }
@@ -203,5 +223,8 @@ func TestG4FrozenLeader(t *testing.T) {
 	<-loaded
 	if doubled := waitAnswered(t, server, chats, perChat); len(doubled) > 0 {
 		t.Logf("doubled: %v", doubled)
+	}
+	if n := strayPolls(server); n > 1 { // the one that it had begun when it was frozen
+		t.Errorf("G1: %d polls of a deposed leader", n)
 	}
 }

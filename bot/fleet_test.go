@@ -326,7 +326,8 @@ type local struct {
 // options are those of a member in this process.
 func (f *fleet) options(name string) bot.Options {
 	return bot.Options{
-		Token: bot.NewSecret(f.token), APIURL: f.api, StateDir: f.state, Name: name, AllowAll: true, Unpaced: true,
+		Token: bot.NewSecret(f.token), APIURL: f.api, StateDir: f.state, Name: name, Version: name,
+		AllowAll: true, Unpaced: true,
 		Logger: zerolog.New(f.output).With().Timestamp().Str("m", name).Logger().Level(zerolog.DebugLevel),
 	}
 }

@@ -46,7 +46,7 @@ func memberMain() int {
 	name := os.Getenv("TEST_NAME")
 	o := bot.Options{
 		Token: bot.NewSecret(os.Getenv("TEST_TOKEN")), APIURL: os.Getenv("TEST_API"), StateDir: os.Getenv("TEST_STATE"),
-		Name: name, AllowAll: true, Unpaced: true,
+		Name: name, Version: name, AllowAll: true, Unpaced: true,
 		Logger: zerolog.New(os.Stderr).With().Timestamp().Str("m", name).Logger().Level(zerolog.DebugLevel),
 	}
 	if text := os.Getenv(optionsEnv); text != "" {

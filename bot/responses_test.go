@@ -182,7 +182,8 @@ func TestResponsesToCalls(t *testing.T) {
 func TestResponsesToPolls(t *testing.T) {
 	f, server := newFleet(t)
 	f.run(f.options("m1"), echo("m1"))
-	f.waitMembers(1)
+	say(t, server, 42, "first") // the token is proven from now on
+	waitSent(t, server, 10*time.Second, "m1 first")
 	for _, r := range responses(t, f.token, "getUpdates") {
 		if r.line == 18 || r.line == 19 || r.line == 85 { // webhooks and an update: below
 			continue
