@@ -3,6 +3,7 @@ package config_test
 import (
 	"flag"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,9 +11,15 @@ import (
 	"tgbridge/config"
 )
 
-var update = flag.Bool("update", false, "write docs/CONFIGURATION.md anew")
+var update = flag.Bool("update", false, "write the table of settings anew where documentation has it")
 
-const docFile = "../docs/CONFIGURATION.md"
+const (
+	docFile    = "../docs/CONFIGURATION.md"
+	readmeFile = "../README.md"
+
+	settingsBegin = "<!-- settings -->\n"
+	settingsEnd   = "<!-- /settings -->\n"
+)
 
 const docHead = `# Configuration
 
@@ -35,23 +42,39 @@ token, and what was set by flag or env file as variables.
 
 `
 
+// TestDoc checks that the documentation has the table of settings as it is.
 func TestDoc(t *testing.T) {
-	want := docHead + config.Doc()
-	if *update {
-		if err := os.MkdirAll("../docs", 0o755); err != nil {
-			t.Fatal(err)
+	want := map[string]string{docFile: docHead + config.Doc(), readmeFile: readme(t)}
+	for _, path := range []string{docFile, readmeFile} {
+		if *update {
+			if err := os.WriteFile(path, []byte(want[path]), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if err := os.WriteFile(docFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
+		if diff := cmp.Diff(want[path], read(t, path)); diff != "" {
+			t.Errorf("%s is old: run go test ./config -run TestDoc -update\n(-want +got)\n%s", path, diff)
 		}
 	}
-	got, err := os.ReadFile(docFile)
+}
+
+// readme returns README with the present table between its marks.
+func readme(t *testing.T) string {
+	t.Helper()
+	before, rest, begun := strings.Cut(read(t, readmeFile), settingsBegin)
+	_, after, ended := strings.Cut(rest, settingsEnd)
+	if !begun || !ended {
+		t.Fatalf("%s has no lines %q and %q around the table of settings", readmeFile, settingsBegin, settingsEnd)
+	}
+	return before + settingsBegin + config.Doc() + settingsEnd + after
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("%s is old: run go test ./config -run TestDoc -update\n(-want +got)\n%s", docFile, diff)
-	}
+	return string(content)
 }
 
 // TestTable checks that each setting has what its documentation, its flag and
