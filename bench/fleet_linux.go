@@ -200,14 +200,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // firstPoll waits for the first poll after an instant that did not come from
-// one process, and returns when it began.
-func (f *fleet) firstPoll(ctx context.Context, after time.Duration, not *process) (time.Duration, error) {
+// one process, and returns its begin.
+func (f *fleet) firstPoll(ctx context.Context, after time.Duration, not *process) (botapitest.Event, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nobody polled for %v", patience))
 	defer cancel()
-	e, err := f.server.WaitEvent(ctx, f.seq, func(e botapitest.Event) bool {
+	return f.server.WaitEvent(ctx, f.seq, func(e botapitest.Event) bool {
 		return e.Kind == botapitest.EventBegin && e.Method == "getupdates" && e.At >= after && (not == nil || e.Local != not.api.Addr)
 	})
-	return e.At, err
 }
 
 // gap does something to the process that polls and returns how long it was
@@ -230,12 +229,12 @@ func (f *fleet) gap(ctx context.Context, random *rand.Rand, event func(ctx conte
 	if err := event(ctx, leader); err != nil {
 		return 0, err
 	}
-	begun, err := f.firstPoll(ctx, at, leader)
+	poll, err := f.firstPoll(ctx, at, leader)
 	if err != nil {
 		return 0, err
 	}
 	f.remove(leader)
-	return begun - at, f.start(1)
+	return poll.At - at, f.start(1)
 }
 
 // sending is the event of a signal.

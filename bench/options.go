@@ -32,8 +32,12 @@ var allRows = []string{
 // measured: see play.
 const roleEnv = "BENCH_ROLE"
 
-// maxBacklog is what the Bot API server keeps waiting.
-const maxBacklog = 100_000
+// Limits of a backlog: fewer are drained before memory can be looked at, and no
+// more are kept waiting by the Bot API server.
+const (
+	minBacklog = 10_000
+	maxBacklog = 100_000
+)
 
 // options are the command line.
 type options struct {
@@ -80,8 +84,8 @@ func (o options) validate() error {
 	switch {
 	case o.Events < 1:
 		return fmt.Errorf("--events %d: want at least 1", o.Events)
-	case o.Backlog < 1000 || o.Backlog > maxBacklog:
-		return fmt.Errorf("--backlog %d: want 1000 to %d", o.Backlog, maxBacklog)
+	case o.Backlog < minBacklog || o.Backlog > maxBacklog:
+		return fmt.Errorf("--backlog %d: want %d to %d", o.Backlog, minBacklog, maxBacklog)
 	case o.Seconds < 1:
 		return fmt.Errorf("--seconds %d: want at least 1", o.Seconds)
 	}

@@ -44,7 +44,7 @@ func TestWrongOptions(t *testing.T) {
 		{"--rows=", `there is no row ""`},
 		{"--events 0", "--events 0: want at least 1"},
 		{"--seconds 0", "--seconds 0: want at least 1"},
-		{"--backlog 100001", "--backlog 100001: want 1000 to 100000"},
+		{"--backlog 100001", "--backlog 100001: want 10000 to 100000"},
 		{"all", `unexpected argument "all"`},
 		{"--fast", "flag provided but not defined"},
 	}

@@ -69,7 +69,7 @@ func (f *fleet) life(ctx context.Context, end syscall.Signal) (time.Duration, er
 	}
 	p := f.processes[0]
 	defer f.remove(p)
-	begun, err := f.firstPoll(ctx, p.started, nil)
+	poll, err := f.firstPoll(ctx, p.started, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -81,5 +81,5 @@ func (f *fleet) life(ctx context.Context, end syscall.Signal) (time.Duration, er
 	case <-time.After(patience):
 		return 0, fmt.Errorf("%s did not end within %v of %v", p.name, patience, end)
 	}
-	return begun - p.started, f.read(nil)
+	return poll.At - p.started, f.read(nil)
 }
