@@ -34,10 +34,20 @@
 // leads, and, while it holds the lease, a term: journal, hub and poller. The
 // adapters between those packages are here, one file each:
 //
-//   - bridge.go, member.go: the member's life, start to stop
-//   - role.go, elect.go: lead or follow, and what comes after either
-//   - term.go, monitor.go: a leadership and what it starts
-//   - sink.go: polled updates into the journal and the hub
-//   - store.go: the hub's decisions into the journal
+//   - bridge.go: the member's life, start to stop
+//   - role.go, elect.go, leave.go: lead or follow, and what comes after either
+//   - term.go, sweep.go: a leadership and what it starts
+//   - source.go, sink.go: from Telegram into the journal and the hub
+//   - store.go, writes.go: the hub's decisions into the journal
 //   - perform.go, reply.go: calls and replies to Telegram
+//   - access.go, status.go: who is denied, and what is told
+//
+// # Goroutines
+//
+// Run leads and follows in its caller's goroutine, and has one that beats and
+// one that keeps file and socket in place. While the member follows, one
+// watches the leader; while it leads, one joins its own hub, one runs the hub,
+// and one opens the journal and then watches members. Run waits for all of
+// them, and for calls under way. A timer gives to the journal again what a full
+// disk refused.
 package bot
