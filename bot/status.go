@@ -16,7 +16,7 @@ type Status struct {
 	BotID       int64          `json:"bot_id"`
 	Role        string         `json:"role"` // of the answering member; "none" when read from files
 	Term        uint64         `json:"term"`
-	Leader      *LeaderStatus  `json:"leader,omitempty"`
+	Leader      *LeaderStatus  `json:"leader"` // null: nobody leads
 	Members     []MemberStatus `json:"members"`
 	Pending     int            `json:"pending"`
 	DeadLetters int            `json:"dead_letters"`
@@ -31,7 +31,7 @@ type LeaderStatus struct {
 	PID      int        `json:"pid"`
 	Host     string     `json:"host"`
 	Since    time.Time  `json:"since"`
-	LastPoll *time.Time `json:"last_poll,omitempty"` // when Telegram last answered a poll; absent when read from files
+	LastPoll *time.Time `json:"last_poll"` // when Telegram last answered a poll; null when read from files
 }
 
 // MemberStatus is one member. Lanes and InFlight are known to the leader alone.
@@ -50,7 +50,7 @@ type MemberStatus struct {
 // PollStatus is how polling goes.
 type PollStatus struct {
 	State     string `json:"state"`
-	LastError string `json:"last_error,omitempty"`
+	LastError string `json:"last_error"`
 	Conflicts int    `json:"conflicts"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,7 @@ func (c *cli) demo(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "tgbridge-demo-")
+	dir, err := os.MkdirTemp(demoParent(), "tgbridge-demo-")
 	if err != nil {
 		return fmt.Errorf("make directory of the demo: %w", err)
 	}
@@ -58,7 +59,7 @@ func (c *cli) demo(ctx context.Context, asJSON bool) error {
 		return fmt.Errorf("start test server: %w", err)
 	}
 	defer k.Close()
-	screen := newDemoScreen(c.stdout, !asJSON && isTerminal(os.Stdout), asJSON)
+	screen := newDemoScreen(c.stdout, !asJSON && c.stdoutTerminal, asJSON)
 	watched, endWatch := context.WithCancel(ctx)
 	watching := make(chan struct{})
 	go func() {
@@ -69,6 +70,10 @@ func (c *cli) demo(ctx context.Context, asJSON bool) error {
 	err = d.run(ctx)
 	endWatch()
 	<-watching
+	if ctx.Err() != nil {
+		screen.say("stopped on request, without a verdict")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -86,6 +91,16 @@ func (c *cli) demo(ctx context.Context, asJSON bool) error {
 		return errors.New("the demo failed: " + faults[0])
 	}
 	return nil
+}
+
+// demoParent is where the demo's directory is made. Outside Linux the path of a
+// socket must be short, and the system's own place for temporary files is not.
+func demoParent() string {
+	const short = "/tmp"
+	if info, err := os.Stat(short); runtime.GOOS == "darwin" && err == nil && info.IsDir() {
+		return short
+	}
+	return "" // the system's
 }
 
 // demo is the script.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,7 +58,7 @@ never the token.`,
 				for _, l := range command.Limits() {
 					log.Info().Msg(l)
 				}
-				h.env, h.log = cfg.ChildEnv(c.environ), log
+				h.env, h.log = withoutUpdate(cfg.ChildEnv(c.environ)), log
 				reaping.Go(func() {
 					if err := h.runner.ReapOrphans(ctx); err != nil {
 						log.Warn().Err(err).Msg("orphans are not collected")
@@ -123,27 +124,49 @@ func (h *commandHandler) stdin(u *bot.Update) ([]byte, bool) {
 	return []byte(u.Text()), true
 }
 
+// The variables that tell a command of its update.
+const (
+	varChat     = "TELEGRAM_CHAT_ID"
+	varThread   = "TELEGRAM_THREAD_ID"
+	varUser     = "TELEGRAM_USER_ID"
+	varUsername = "TELEGRAM_USERNAME"
+	varMessage  = "TELEGRAM_MESSAGE_ID"
+	varUpdate   = "TELEGRAM_UPDATE_ID"
+	varDelivery = "TGBRIDGE_DELIVERY"
+	varAttempt  = "TGBRIDGE_ATTEMPT"
+)
+
+// withoutUpdate leaves out what this member itself was told of an update, if it
+// is the command of another (F66): a variable that is absent has to be unset.
+func withoutUpdate(env []string) []string {
+	told := []string{varChat, varThread, varUser, varUsername, varMessage, varUpdate, varDelivery, varAttempt}
+	return slices.DeleteFunc(env, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(told, name)
+	})
+}
+
 // environ is the command's environment: the own one without the token, and what
 // is known of the update.
 func (h *commandHandler) environ(u *bot.Update) []string {
-	env := append([]string(nil), h.env...)
+	env := slices.Clone(h.env)
 	set := func(name string, value int64) {
 		if value != 0 {
 			env = append(env, name+"="+strconv.FormatInt(value, 10))
 		}
 	}
 	chat, _ := u.ChatID()
-	set("TELEGRAM_CHAT_ID", chat)
-	set("TELEGRAM_THREAD_ID", u.ThreadID())
-	set("TELEGRAM_USER_ID", u.UserID())
-	set("TELEGRAM_MESSAGE_ID", u.MessageID())
+	set(varChat, chat)
+	set(varThread, u.ThreadID())
+	set(varUser, u.UserID())
+	set(varMessage, u.MessageID())
 	if u.Username() != "" {
-		env = append(env, "TELEGRAM_USERNAME="+u.Username())
+		env = append(env, varUsername+"="+u.Username())
 	}
 	return append(env,
-		"TELEGRAM_UPDATE_ID="+strconv.FormatInt(u.ID(), 10),
-		"TGBRIDGE_DELIVERY="+u.Delivery(),
-		"TGBRIDGE_ATTEMPT="+strconv.Itoa(u.Attempt()))
+		varUpdate+"="+strconv.FormatInt(u.ID(), 10),
+		varDelivery+"="+u.Delivery(),
+		varAttempt+"="+strconv.Itoa(u.Attempt()))
 }
 
 // replyText makes text of what a command printed: valid UTF-8, without the line
@@ -155,7 +178,7 @@ func replyText(r command.Result) string {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
 	text = strings.TrimRight(text, "\r\n")
-	if !r.Overflow {
+	if !r.Overflow && bot.Fits(text) {
 		return text
 	}
 	return bot.FirstPart(text, len(overflowNotice)+1) + "\n" + overflowNotice

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"tgbridge/bot"
 	"tgbridge/bus"
@@ -18,9 +16,10 @@ import (
 
 // place is a bot's directory, as commands that are no members find it.
 type place struct {
-	cfg   config.Config
-	botID int64
-	dir   string
+	cfg      config.Config
+	botID    int64
+	dir      string
+	observer *lock.Observer // looks at members without being one
 }
 
 // find finds the bot: by id, by the token, or as the only one in the state
@@ -41,6 +40,10 @@ func find(cfg config.Config, id int64) (place, error) {
 	} else if err != nil {
 		return place{}, fmt.Errorf("%w: %w", bot.ErrState, err)
 	}
+	believed, err := lock.LocksExclude(p.dir)
+	p.observer = lock.NewObserver(lock.ObserverOptions{
+		Dir: p.dir, Host: lock.ThisHost(), LocksBelieved: err == nil && believed, MaxGap: p.cfg.StaleAfter,
+	})
 	return p, nil
 }
 
@@ -76,12 +79,6 @@ func (p place) lease() (lock.Entry, error) {
 	return e, nil
 }
 
-// observer looks at members without being one.
-func (p place) observer() *lock.Observer {
-	believed, err := lock.LocksExclude(p.dir)
-	return lock.NewObserver(lock.ObserverOptions{Dir: p.dir, Host: lock.ThisHost(), LocksBelieved: err == nil && believed})
-}
-
 // leader returns a client of the running leader.
 func (p place) leader() (*bus.Client, lock.Entry, error) {
 	e, err := p.lease()
@@ -96,38 +93,4 @@ func (p place) leader() (*bus.Client, lock.Entry, error) {
 		path = filepath.Join(p.dir, path)
 	}
 	return bus.NewClient(bus.Target{Socket: path, Secret: e.BusSecret, Term: e.Epoch}, "command"), e, nil
-}
-
-// askLeader asks the leader, whoever that is, again while one takes over from
-// another, for as long as an election may take.
-func (p place) askLeader(ctx context.Context, ask func(ctx context.Context, c *bus.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.StaleAfter+time.Second)
-	defer cancel()
-	for {
-		c, _, err := p.leader()
-		if err == nil {
-			err = ask(ctx, c)
-			c.Close()
-			if err == nil || !isPassing(err) {
-				return err
-			}
-		} else if !errors.Is(err, errNobodyLeads) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// isPassing reports whether a failure is one that a change of leader explains:
-// nobody answered, or one that does not lead (any more).
-func isPassing(err error) bool {
-	var refused *bus.Refused
-	if errors.As(err, &refused) {
-		return bus.IsRefused(err, bus.CodeNotLeader, bus.CodeTerm, bus.CodeBusy, bus.CodeSecret)
-	}
-	return !errors.Is(err, context.Canceled)
 }

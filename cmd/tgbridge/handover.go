@@ -45,13 +45,15 @@ func (c *cli) handoverCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !before.Held() {
+			switch {
+			case !before.Held():
 				return errNobodyLeads
-			}
-			if force {
+			case before.Name == to:
+				return fmt.Errorf("%s leads already, term %d", to, before.Epoch)
+			case force:
 				err = p.takeByForce(cmd.Context(), before, c.logger(cfg))
-			} else {
-				err = p.askLeader(cmd.Context(), func(ctx context.Context, b *bus.Client) error { return b.Handover(ctx, to) })
+			default:
+				err = p.askHandover(cmd.Context(), before, to)
 			}
 			if err != nil {
 				return err
@@ -59,6 +61,9 @@ func (c *cli) handoverCmd() *cobra.Command {
 			after, err := p.waitSuccessor(cmd.Context(), before)
 			if err != nil {
 				return err
+			}
+			if to != "" && after.Name != to {
+				return fmt.Errorf("%s leads, term %d: %s did not take over in time", after.Name, after.Epoch, to)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s leads since %s, term %d (before: %s, term %d)\n",
 				after.Name, time.UnixMilli(after.AcquiredMs).Format(time.TimeOnly), after.Epoch, before.Name, before.Epoch)
@@ -69,6 +74,17 @@ func (c *cli) handoverCmd() *cobra.Command {
 	cmd.Flags().StringVar(&to, "to", "", "name of the member that shall lead; default any")
 	cmd.Flags().BoolVar(&force, "force", false, "take the lease from a leader that does not answer")
 	return cmd
+}
+
+// askHandover asks the leader to hand over, but not one that leads since: what
+// was asked for has happened then, unless it was a certain heir.
+func (p place) askHandover(ctx context.Context, before lock.Entry, to string) error {
+	return p.askLeader(ctx, func(ctx context.Context, b *bus.Client) error {
+		if e, err := p.lease(); err == nil && e.Held() && e.Epoch > before.Epoch && (to == "" || e.Name == to) {
+			return nil
+		}
+		return b.Handover(ctx, to)
+	})
 }
 
 // waitSuccessor waits until another lease stands.
@@ -98,7 +114,7 @@ func (p place) takeByForce(ctx context.Context, owner lock.Entry, log zerolog.Lo
 	defer func() { _ = m.Close() }()
 	cwd, _ := os.Getwd() // for people only
 	return lock.TakeFrom(ctx, lock.Options{
-		Dir: p.dir, Key: bot.LeaseKey(p.botID), Member: m, Observer: p.observer(), Cwd: cwd,
+		Dir: p.dir, Key: bot.LeaseKey(p.botID), Member: m, Observer: p.observer, Cwd: cwd,
 		Heartbeat: p.cfg.Heartbeat, StaleAfter: p.cfg.StaleAfter, OwnershipCheck: p.cfg.OwnershipCheck, Logger: log,
 	}, owner)
 }

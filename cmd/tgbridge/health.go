@@ -45,13 +45,10 @@ func (c *cli) healthCmd() *cobra.Command {
 // health looks at the members of this PID namespace, twice, to see their beats
 // move.
 func (p place) health(ctx context.Context, ready bool) error {
-	o := p.observer()
-	if _, err := o.Members(); err != nil {
-		return fmt.Errorf("%w: %w", bot.ErrState, err)
-	}
-	deadline := time.Now().Add(2 * p.cfg.Heartbeat)
+	beats := map[string]uint64{}
+	deadline := time.Now().Add(3 * p.cfg.Heartbeat)
 	for {
-		problem, err := p.look(o)
+		problem, err := p.look(beats)
 		if err != nil {
 			return err
 		}
@@ -61,10 +58,8 @@ func (p place) health(ctx context.Context, ready bool) error {
 		if time.Now().After(deadline) {
 			return &errUnhealthy{problem}
 		}
-		select {
-		case <-ctx.Done():
+		if !wait(ctx, p.cfg.Heartbeat/20) {
 			return context.Cause(ctx)
-		case <-time.After(p.cfg.Heartbeat / 4):
 		}
 	}
 	if !ready {
@@ -80,34 +75,39 @@ func (p place) health(ctx context.Context, ready bool) error {
 	return nil
 }
 
-// look returns what is wrong with a member of this PID namespace as far as it
-// was watched, or "".
-func (p place) look(o *lock.Observer) (string, error) {
+// look returns what is wrong with the members of this PID namespace, as far as
+// it was watched, or "". Beats has each one's beat as it was seen first.
+func (p place) look(beats map[string]uint64) (string, error) {
 	lease, err := p.lease()
 	if err != nil {
 		return "", err
 	}
-	readings, err := o.Members()
+	readings, err := p.observer.Members()
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", bot.ErrState, err)
 	}
 	own := lock.ThisHost()
-	found := false
+	found, problem := false, ""
 	for _, r := range readings {
 		i := r.Info
 		if r.Dead() || r.Torn || i.Role == lock.RoleCommand || i.BootID != own.BootID || i.PIDNamespace != own.PIDNamespace {
 			continue
 		}
 		found = true
+		first, seen := beats[i.Instance]
+		if !seen {
+			first, beats[i.Instance] = r.Beat, r.Beat
+		}
 		switch {
-		case r.Unmoved > 0 && r.Unmoved >= p.cfg.Heartbeat*3/2:
-			return fmt.Sprintf("member %s (pid %d) makes no progress", i.Name, i.PID), nil
-		case i.Role == lock.RoleFollower && lease.Held() && i.Joined != lease.Epoch:
-			return fmt.Sprintf("member %s (pid %d) has not joined the leader %s", i.Name, i.PID, lease.Name), nil
+		case r.Beat == first:
+			problem = fmt.Sprintf("member %s (pid %d) makes no progress", i.Name, i.PID)
+		case i.Role != lock.RoleStarting && i.Role != lock.RoleFollower: // leads, or leaves
+		case lease.Held() && i.Joined != lease.Epoch:
+			problem = fmt.Sprintf("member %s (pid %d) has not joined the leader %s", i.Name, i.PID, lease.Name)
 		}
 	}
 	if !found {
 		return "no member runs in this PID namespace", nil
 	}
-	return "", nil
+	return problem, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,10 @@ import (
 
 // TestMain lets the test binary be the programs that scripts and tests run.
 func TestMain(m *testing.M) {
+	// Most of these tests wait most of the time.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"tgbridge":     main,
 		"closed-pipes": writeIntoClosedPipes,

@@ -15,7 +15,8 @@ import (
 type cli struct {
 	stdin          io.Reader
 	stdout, stderr *redactor
-	stderrTerminal bool // stderr is a terminal, before it was wrapped
+	stdoutTerminal bool // stdout is a terminal, before it was wrapped
+	stderrTerminal bool // the same of stderr
 	environ        []string
 	exit           func(code int) // ends the process at once, for the second signal alone
 	ran            bool           // a command began its work: cobra has nothing more to refuse
@@ -27,6 +28,7 @@ func newCLI(stdin io.Reader, stdout, stderr io.Writer, environ []string, exit fu
 		stdin:          stdin,
 		stdout:         newRedactor(stdout),
 		stderr:         newRedactor(stderr),
+		stdoutTerminal: isTerminal(stdout),
 		stderrTerminal: isTerminal(stderr),
 		environ:        environ,
 		exit:           exit,

@@ -20,17 +20,23 @@ const maxSendText = 64 << 10
 
 // sendCmd sends one message through the running leader.
 func (c *cli) sendCmd() *cobra.Command {
-	var id, chat, thread int64
+	var (
+		id, chat, thread int64
+		file             string
+	)
 	cmd := &cobra.Command{
 		Use:   "send --chat ID [--thread ID] [TEXT]",
 		Short: "Send one message through the running leader (from stdin if no TEXT is given)",
 		Long: "Send one message through the running leader, within its limits: from standard input if no TEXT is\n" +
 			"given. Longer texts are sent in parts. It prints the ids of the messages.",
 		Example: "  tgbridge send --chat 123456789 'backup done'\n  df -h | tgbridge send --chat -1001234567890 --thread 7",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    oneText,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if chat == 0 {
+			switch {
+			case chat == 0:
 				return usage("--chat is needed: the id of the chat to write to")
+			case file != "":
+				return usage("--file: this version sends text alone, no files")
 			}
 			cfg, err := c.loadConfig(cmd)
 			if err != nil {
@@ -44,9 +50,12 @@ func (c *cli) sendCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, part := range bot.Parts(text) {
+			parts := bot.Parts(text)
+			for i, part := range parts {
 				messageID, err := p.send(cmd.Context(), chat, thread, part)
-				if err != nil {
+				if err != nil && len(parts) > 1 {
+					return fmt.Errorf("part %d of %d: %w", i+1, len(parts), err)
+				} else if err != nil {
 					return err
 				}
 				if _, err := fmt.Fprintln(cmd.OutOrStdout(), messageID); err != nil {
@@ -59,13 +68,23 @@ func (c *cli) sendCmd() *cobra.Command {
 	cmd.Flags().Int64Var(&id, "bot", 0, "the bot's id, where neither the token nor the state directory tells")
 	cmd.Flags().Int64Var(&chat, "chat", 0, "id of the chat")
 	cmd.Flags().Int64Var(&thread, "thread", 0, "id of the topic")
+	cmd.Flags().StringVar(&file, "file", "", "file to send (not in this version)")
 	return cmd
+}
+
+func oneText(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return errors.New("the text has to be one argument: put it in quotes")
+	}
+	return nil
 }
 
 // sendText is the text to send: the argument, or stdin.
 func sendText(stdin io.Reader, args []string) (string, error) {
-	text := strings.Join(args, " ")
-	if len(args) == 0 {
+	var text string
+	if len(args) > 0 {
+		text = args[0]
+	} else {
 		raw, err := io.ReadAll(io.LimitReader(stdin, maxSendText+1))
 		if err != nil {
 			return "", fmt.Errorf("read standard input: %w", err)
@@ -100,11 +119,12 @@ func (p place) send(ctx context.Context, chat, thread int64, text string) (int64
 		answer, err = b.Call(ctx, "", call, bus.Held{})
 		return err
 	})
-	if bus.IsRefused(err, bus.CodeUnknown) {
-		return 0, errors.New("it is not known whether the message was sent: the connection to Telegram broke; look into the chat before you send it again")
-	}
-	if err != nil {
-		return 0, err
+	var none *noAnswer
+	switch {
+	case bus.IsRefused(err, bus.CodeUnknown), errors.As(err, &none) && none.asked:
+		return 0, fmt.Errorf("it is not known whether the message was sent: look into the chat before you send it again (%w)", err)
+	case err != nil:
+		return 0, fmt.Errorf("nothing was sent: %w", err)
 	}
 	result, err := bot.DecodeAnswer("sendMessage", answer)
 	if err != nil {

@@ -38,23 +38,19 @@ func (c *cli) statusCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for {
-				s, err := p.status(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if err := printStatus(cmd.OutOrStdout(), s, asJSON, watch); err != nil {
-					return err
-				}
-				if !watch {
-					return healthOf(s)
-				}
-				select {
-				case <-cmd.Context().Done():
-					return nil
-				case <-time.After(time.Second):
-				}
+			if watch {
+				ctx, stop := c.untilSignal(cmd.Context())
+				defer stop()
+				return c.watchStatus(ctx, p, asJSON)
 			}
+			s, err := p.status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := printStatus(c.stdout, s, asJSON); err != nil {
+				return err
+			}
+			return healthOf(s)
 		},
 	}
 	cmd.Flags().Int64Var(&id, "bot", 0, "the bot's id, where neither the token nor the state directory tells")
@@ -63,8 +59,37 @@ func (c *cli) statusCmd() *cobra.Command {
 	return cmd
 }
 
+// watchStatus prints the status each second until ctx ends: in place on a
+// terminal, else one after the other.
+func (c *cli) watchStatus(ctx context.Context, p place, asJSON bool) error {
+	for {
+		s, err := p.status(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !asJSON && c.stdoutTerminal {
+			if _, err := fmt.Fprint(c.stdout, "\x1b[H\x1b[2J"); err != nil {
+				return err
+			}
+		}
+		if err := printStatus(c.stdout, s, asJSON); err != nil {
+			return err
+		}
+		if !wait(ctx, time.Second) {
+			return nil
+		}
+	}
+}
+
 // status asks the leader, and reads the files if it does not answer.
 func (p place) status(ctx context.Context) (bot.Status, error) {
+	// Whose beat stands meanwhile is seen by the second look.
+	if _, err := p.observer.Members(); err != nil {
+		return bot.Status{}, fmt.Errorf("%w: %w", bot.ErrState, err)
+	}
 	var s bot.Status
 	if c, _, err := p.leader(); err == nil {
 		defer c.Close()
@@ -76,7 +101,7 @@ func (p place) status(ctx context.Context) (bot.Status, error) {
 	} else if !errors.Is(err, errNobodyLeads) {
 		return s, err
 	}
-	s, err := bot.ReadStatus(p.dir, p.botID, p.observer(), p.cfg.StaleAfter)
+	s, err := bot.ReadStatus(p.dir, p.botID, p.observer, p.cfg.StaleAfter)
 	if err != nil {
 		return s, fmt.Errorf("%w: %w", bot.ErrState, err)
 	}
@@ -101,14 +126,9 @@ func healthOf(s bot.Status) error {
 	return nil
 }
 
-func printStatus(w io.Writer, s bot.Status, asJSON, watch bool) error {
+func printStatus(w io.Writer, s bot.Status, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(s)
-	}
-	if watch {
-		if _, err := fmt.Fprint(w, "\x1b[H\x1b[2J"); err != nil {
-			return err
-		}
 	}
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) } // Flush tells of errors
