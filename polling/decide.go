@@ -144,10 +144,19 @@ func (c course) failed(kind fault, s circumstances) (course, action) {
 	return c, action{verb: doPoll, wait: backOff(c.failures, limit, s.jitter)}
 }
 
+// shortPoll is what a poll asks to wait after Telegram could not be reached: an
+// answer that comes soon shows that it is there again, which a poll that waits
+// does not.
+const shortPoll = time.Second
+
 // request is what the next poll asks.
 func (c course) request(o Options) Request {
-	return Request{
+	r := Request{
 		Offset: c.offset, HasOffset: c.hasOffset, Limit: batchLimit,
 		Timeout: o.PollTimeout, AllowedUpdates: o.AllowedUpdates,
 	}
+	if c.fault == unreachable {
+		r.Timeout = shortPoll
+	}
+	return r
 }
