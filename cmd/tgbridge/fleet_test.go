@@ -375,13 +375,13 @@ func (f *fleet) polls() []botapitest.Request {
 	return slices.DeleteFunc(botapitest.Requests(events), func(r botapitest.Request) bool { return r.Begin.Method != "getupdates" })
 }
 
-// waitPolling waits for a poll that begins after now.
-func (f *fleet) waitPolling(after time.Duration) {
+// waitCall waits until a call of the method, in lower case, has begun.
+func (f *fleet) waitCall(method string) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := f.server.WaitEvent(ctx, 0, func(e botapitest.Event) bool {
-		return e.Kind == botapitest.EventBegin && e.Method == "getupdates" && e.At >= after
+		return e.Kind == botapitest.EventBegin && e.Method == method
 	}); err != nil {
 		f.t.Fatal(err)
 	}
