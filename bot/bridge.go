@@ -82,6 +82,7 @@ type Bridge struct {
 	calls    *bus.Calls
 	worker   *bus.Worker
 
+	epoch   time.Time       // of the grid of regular work
 	ready   chan struct{}   // closed when Run has set the above
 	ended   context.Context // ends with Run
 	setEnd  context.CancelCauseFunc
@@ -141,7 +142,7 @@ func userAgent(version string) string {
 // when it cannot go on. Nothing of it runs when it returns, but handlers that
 // ignore their context.
 func (b *Bridge) Run(ctx context.Context, h Handler) error {
-	b.handler = h
+	b.handler, b.epoch = h, time.Now()
 	defer b.setEnd(ErrStopped)
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
@@ -249,9 +250,17 @@ func (b *Bridge) termOfLease() (uint64, error) {
 	return e.Epoch, nil
 }
 
+// onGrid waits for the next instant of a grid that all regular work of a member
+// shares, so that an idle member wakes four times a heartbeat and no more.
+func (b *Bridge) onGrid(ctx context.Context) {
+	step := b.o.Heartbeat / 4
+	pause(ctx, step-time.Since(b.epoch)%step)
+}
+
 // beat raises the member's beat while the member gets on: as leader while the
-// poll loop does, otherwise while the worker's state can be had.
+// poll loop does, and in any role while the worker does.
 func (b *Bridge) beat(life context.Context) {
+	b.onGrid(life)
 	tick := time.NewTicker(b.o.Heartbeat)
 	defer tick.Stop()
 	for {
@@ -260,8 +269,7 @@ func (b *Bridge) beat(life context.Context) {
 			return
 		case now := <-tick.C:
 			p := b.poller.Progress()
-			b.worker.InHand()
-			if !p.Progressing(now) {
+			if !p.Progressing(now) || b.worker.Stuck(b.o.StaleAfter*8/10) {
 				continue
 			}
 			if err := b.member.Beat(); err != nil {
@@ -274,6 +282,7 @@ func (b *Bridge) beat(life context.Context) {
 // upkeep makes anew, once a second, what a cleaner removed. What keeps it from
 // that is told when it begins, not every second.
 func (b *Bridge) upkeep(life context.Context) {
+	b.onGrid(life)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var fileFault, socketFault string

@@ -154,7 +154,9 @@ func TestF65HandlerFails(t *testing.T) {
 		{"reply longer than the bus takes", nil,
 			func(context.Context) (bot.Reply, error) { return bot.Reply{Text: strings.Repeat("x", 1<<20)}, nil }, "reply has 1048"},
 		{"error longer than the bus takes", nil,
-			func(context.Context) (bot.Reply, error) { return bot.Reply{}, errors.New(strings.Repeat("é", 100<<10)) }, "failed after 2 attempts"},
+			func(context.Context) (bot.Reply, error) {
+				return bot.Reply{}, errors.New(strings.Repeat("é", 100<<10))
+			}, "failed after 2 attempts"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

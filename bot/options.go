@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -41,7 +42,7 @@ type Options struct {
 	Token    Secret // of the bot, NUMBER:SECRET
 	APIURL   string // of the Bot API server; default https://api.telegram.org
 	StateDir string // shared by all members; default $XDG_STATE_HOME/tgbridge, else ~/.local/state/tgbridge
-	Name     string // shown in status, decides which lanes the member gets; up to 100 bytes; default the working directory's base name
+	Name     string // shown in status, decides which lanes the member gets; up to 64 characters; default the working directory's base name
 	Version  string // of the program, for status
 
 	AllowedUsers   []int64  // numeric ids of the users whose updates are handled; default nobody
@@ -65,7 +66,7 @@ type Options struct {
 }
 
 // maxName leaves room for what a leader adds to a name that is taken.
-const maxName = 100
+const maxName = 64
 
 // withDefaults fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
@@ -116,8 +117,8 @@ func (o Options) validate() error {
 		}
 	}
 	check(o.Route == Sticky || o.Route == ToLeader, "route %q is neither sticky nor leader", o.Route)
-	check(o.Name != "" && len(o.Name) <= maxName && !strings.ContainsFunc(o.Name, unicode.IsControl),
-		"name %q is not 1 to %d bytes without control characters", o.Name, maxName)
+	check(o.Name != "" && utf8.RuneCountInString(o.Name) <= maxName && !strings.ContainsFunc(o.Name, unicode.IsControl),
+		"name %q is not 1 to %d characters without control characters", o.Name, maxName)
 	check(o.Concurrency >= 1 && o.Concurrency <= 1000, "concurrency %d is not 1 to 1000", o.Concurrency)
 	check(o.Attempts >= 1, "attempts %d is less than 1", o.Attempts)
 	check(o.HandlerTimeout > 0, "handler timeout %s is not positive", o.HandlerTimeout)

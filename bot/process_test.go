@@ -465,9 +465,9 @@ func TestG7CallAcrossALeaderKill(t *testing.T) {
 					}
 				}
 			}
-			_ = hit
 			byPID(members, lead.PID).signal(t, syscall.SIGKILL)
 			f.waitLeader(lead.InstanceID)
+			t.Cleanup(func() { t.Logf("hit %+v, runs %+v", hit, f.runs()) })
 			f.waitPending(0)
 			for text, n := range sentTexts(server) {
 				if n > 1 {

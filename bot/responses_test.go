@@ -70,12 +70,12 @@ func (r response) play(t *testing.T, server *botapitest.Server) {
 	}
 }
 
-// count is how many requests of a method ended since seq, and the last event's
+// count is how many requests of a method began since seq, and the last event's
 // number.
 func count(server *botapitest.Server, method string, since uint64) (n int, last uint64) {
 	events, _ := server.Ledger(since)
 	for _, e := range events {
-		if e.Kind == botapitest.EventEnd && e.Method == strings.ToLower(method) {
+		if e.Kind == botapitest.EventBegin && e.Method == strings.ToLower(method) {
 			n++
 		}
 		last = e.Seq

@@ -150,6 +150,9 @@ func (r *role) reign(number uint64) error {
 		r.endTerm(choice.Instance)
 		return r.goOn(err)
 	case err := <-t.failed:
+		if errors.Is(err, errHigherTerm) {
+			return r.raise()
+		}
 		r.b.log.Warn().Err(err).Msg("stepping down")
 		_, stopErr := r.b.poller.Stop(r.life)
 		r.endTerm("")
@@ -175,6 +178,22 @@ func (r *role) reign(number uint64) error {
 		}
 		return nil
 	}
+}
+
+// raise takes the lease over from this member itself, under a term above all that
+// were seen; the next turn leads under it. Members join anew.
+func (r *role) raise() error {
+	if err := r.b.poller.Suspend(r.life); err != nil {
+		return r.goOn(err)
+	}
+	won, err := r.b.lease.Raise(r.life, r.b.member.HighestTerm())
+	r.endTerm("")
+	r.situation = situation{self: r.self}
+	if err != nil {
+		return r.goOn(err)
+	}
+	r.b.log.Warn().Uint64("term", won.Term).Msg("a member has seen a higher term: the lease is taken over from this member itself")
+	return nil
 }
 
 // Waits of a member whose leadership failed, before it tries again.
@@ -310,6 +329,7 @@ func (b *Bridge) followUntilLost(ctx context.Context, e lock.Entry, onJoin func(
 // watchLeader ends a Follow with the cause when the leader is dead or hung, or
 // when the lease is another's.
 func (b *Bridge) watchLeader(ctx context.Context, lost context.CancelCauseFunc, e lock.Entry) {
+	b.onGrid(ctx)
 	look := time.NewTicker(b.o.Heartbeat / 4)
 	defer look.Stop()
 	check := time.NewTicker(b.o.OwnershipCheck)

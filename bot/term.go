@@ -55,7 +55,7 @@ func (b *Bridge) beginTerm(_ context.Context, r lock.Result) error {
 		Dispatch: bus.DispatchOptions{
 			Self: b.member.Instance(), Route: b.o.Route, Attempts: b.o.Attempts, RedeliverAfter: b.o.RedeliverAfter,
 		},
-		Settings: b.o.settings(), Heartbeat: b.o.Heartbeat,
+		Settings: b.o.settings(), PingEvery: b.o.StaleAfter,
 		Store: store{t}, Leadership: b.lease, Calls: b.calls,
 		Probe:     b.observer.DeadAfterEOF,
 		SendReply: func(ctx context.Context, it bus.Item, _ string) error { return t.sendReply(ctx, it) },
@@ -242,13 +242,15 @@ const (
 
 // watch looks at the members and the journal until the term ends.
 func (t *term) watch() {
+	t.lookAtMembers()
+	t.b.onGrid(t.ctx)
 	look := time.NewTicker(t.b.o.Heartbeat / 4)
 	defer look.Stop()
 	check := time.NewTicker(t.b.o.OwnershipCheck)
 	defer check.Stop()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
-	t.lookAtMembers()
+	var old map[string]bool
 	for {
 		select {
 		case <-t.ctx.Done():
@@ -265,6 +267,7 @@ func (t *term) watch() {
 			}
 		case <-sweep.C:
 			t.sweep()
+			old = t.forgetCalls(old)
 		}
 	}
 }

@@ -323,7 +323,7 @@ func (m *member) leadWith(term uint64, change func(*bus.HubOptions), alive ...bu
 	m.b.reg.term.Store(term)
 	s := store{m.b.disk, m.b.reg, term}
 	o := bus.HubOptions{
-		Term: term, Settings: times, Heartbeat: 50 * time.Millisecond, Store: s, Leadership: owner{m.b.reg, term}, Calls: m.calls,
+		Term: term, Settings: times, PingEvery: 50 * time.Millisecond, Store: s, Leadership: owner{m.b.reg, term}, Calls: m.calls,
 		Dispatch: bus.DispatchOptions{Self: "i-" + m.name, RetryAfter: 10 * time.Millisecond},
 		Probe: func(_ context.Context, instance string) bool {
 			_, dead := m.b.dead.Load(instance)

@@ -35,7 +35,7 @@ type HubOptions struct {
 	Term       uint64
 	Dispatch   DispatchOptions
 	Settings   Settings      // that members are compared with
-	Heartbeat  time.Duration // between pings; 1 s if zero
+	PingEvery  time.Duration // how often an idle stream gets a line; default 5 s; 1 s if zero
 	Store      Store
 	Leadership Leadership
 	Calls      *Calls // on which Lead was called before Begin
@@ -104,7 +104,7 @@ type event struct {
 
 // NewHub returns a hub that admits nobody before Begin.
 func NewHub(o HubOptions) *Hub {
-	o.Heartbeat = cmp.Or(o.Heartbeat, time.Second)
+	o.PingEvery = cmp.Or(o.PingEvery, 5*time.Second)
 	o.Dispatch.MaxReplying = cmp.Or(o.Dispatch.MaxReplying, defaultMaxReplying)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Hub{

@@ -14,7 +14,7 @@ func (h *Hub) serveStream(w http.ResponseWriter, r *http.Request, s *stream) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	out := bufio.NewWriterSize(w, 32<<10)
-	ping := time.NewTicker(h.o.Heartbeat)
+	ping := time.NewTicker(h.o.PingEvery)
 	defer ping.Stop()
 	for {
 		queue, closed := s.take()

@@ -505,7 +505,7 @@ func TestS4SocketDeleted(t *testing.T) {
 func TestEndOfStreamIsNoticed(t *testing.T) {
 	b := newBench(t)
 	a := b.member("a")
-	a.leadWith(7, func(o *bus.HubOptions) { o.Heartbeat = time.Hour }) // no ping would show it
+	a.leadWith(7, func(o *bus.HubOptions) { o.PingEvery = time.Hour }) // no ping would show it
 	body, err := json.Marshal(bus.JoinRequest{Instance: "i-p", Name: "p", Concurrency: 1, Settings: times})
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ func (j *JoinRequest) validate(instance string) error {
 		return errors.New("instance must have 1 to 64 bytes")
 	case j.Instance != instance:
 		return errors.New("instance differs from the header " + HeaderInstance)
-	case j.Name == "" || len(j.Name) > 200 || strings.ContainsFunc(j.Name, isControl):
-		return errors.New("name must have 1 to 200 bytes and no control characters")
+	case j.Name == "" || len(j.Name) > 300 || strings.ContainsFunc(j.Name, isControl):
+		return errors.New("name must have 1 to 300 bytes and no control characters")
 	case j.Concurrency < 1 || j.Concurrency > 10_000:
 		return errors.New("concurrency must be 1 to 10000")
 	}

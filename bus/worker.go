@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -52,6 +53,9 @@ type Worker struct {
 	o    WorkerOptions
 	base context.Context // of handlers
 
+	epoch time.Time
+	busy  atomic.Int64 // since when, after epoch, it is at a line of its stream; 0: it is at none
+
 	mu       sync.Mutex // guards what follows; held for no I/O
 	name     string
 	leaving  bool
@@ -93,7 +97,7 @@ func NewWorker(base context.Context, name string, o WorkerOptions) *Worker {
 	o.Concurrency = cmp.Or(o.Concurrency, 16)
 	o.HandlerTimeout = cmp.Or(o.HandlerTimeout, 10*time.Minute)
 	return &Worker{
-		o: o, base: base, name: name,
+		o: o, base: base, name: name, epoch: time.Now(),
 		hand:     map[Held]*job{},
 		finished: map[Held]Ack{},
 		joined:   make(chan struct{}),
@@ -211,25 +215,41 @@ func (w *Worker) read(ctx context.Context, sub *Subscription, s *session) error 
 		if err != nil {
 			return cmp.Or(context.Cause(ctx), err)
 		}
-		switch m.Type {
-		case MsgUpdate:
-			if err := w.accept(s, m); err != nil {
-				return err
-			}
-		case MsgSupersede:
-			w.mu.Lock()
-			w.supersede(Held{Delivery: m.Delivery, Attempt: m.Attempt})
-			w.mu.Unlock()
-		case MsgRoster:
-			w.mu.Lock()
-			w.heirs = m.Heirs
-			w.mu.Unlock()
-		case MsgBye:
-			return &ByeError{Heir: m.Heir}
-		case MsgPing, MsgWelcome:
-		default: // of a newer leader
+		w.busy.Store(int64(time.Since(w.epoch)))
+		err = w.take(s, m)
+		w.busy.Store(0)
+		if err != nil {
+			return err
 		}
 	}
+}
+
+// take does what a line says. An error ends the stream.
+func (w *Worker) take(s *session, m Message) error {
+	switch m.Type {
+	case MsgUpdate:
+		return w.accept(s, m)
+	case MsgSupersede:
+		w.mu.Lock()
+		w.supersede(Held{Delivery: m.Delivery, Attempt: m.Attempt})
+		w.mu.Unlock()
+	case MsgRoster:
+		w.mu.Lock()
+		w.heirs = m.Heirs
+		w.mu.Unlock()
+	case MsgBye:
+		return &ByeError{Heir: m.Heir}
+	case MsgPing, MsgWelcome:
+	default: // of a newer leader
+	}
+	return nil
+}
+
+// Stuck reports whether the worker has been at one line of its stream for longer
+// than limit: it does not get on.
+func (w *Worker) Stuck(limit time.Duration) bool {
+	since := w.busy.Load()
+	return since != 0 && time.Since(w.epoch)-time.Duration(since) > limit
 }
 
 // current returns the present session, waiting for one.
