@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -25,7 +27,11 @@ func (c *cli) runMember(cmd *cobra.Command, make func(ctx context.Context, cfg c
 	logStart(log, cfg)
 	ctx, stop := c.untilSignal(cmd.Context())
 	defer stop()
-	if err := b.Run(ctx, make(ctx, cfg, b, log)); err != nil {
+	err = b.Run(ctx, make(ctx, cfg, b, log))
+	switch {
+	case errors.Is(err, bot.ErrWebhookSet):
+		return fmt.Errorf("%w: TGBRIDGE_WEBHOOK=delete does so when a member starts to lead, and keeps pending updates", err)
+	case err != nil:
 		return err
 	}
 	log.Info().AnErr("cause", context.Cause(ctx)).Msg("stopped")

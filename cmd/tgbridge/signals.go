@@ -6,12 +6,19 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // stopRequest is the cause with which a context of untilSignal ends.
 type stopRequest struct{ signal os.Signal }
 
 func (s stopRequest) Error() string { return "asked to stop by signal: " + s.signal.String() }
+
+// echoWithin is how soon after the first signal the same one is its echo, not a
+// second: timeout(1) sends one to the process and one to its group, and what
+// runs in a terminal gets Ctrl-C from there and again from a parent that passes
+// it on.
+const echoWithin = 100 * time.Millisecond
 
 // untilSignal returns a context for a member. It ends, with a stopRequest as
 // its cause, at the first SIGINT or SIGTERM: time to stop gracefully. The
@@ -29,17 +36,25 @@ func (c *cli) untilSignal(parent context.Context) (ctx context.Context, stop fun
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
+		var first os.Signal
 		select {
-		case first := <-stops:
+		case first = <-stops:
 			cancel(stopRequest{first})
 		case <-ended:
 			return
 		}
-		select {
-		case <-stops:
-			fmt.Fprintln(c.stderr, "tgbridge: second signal: ending at once")
-			c.exit(exitFailed)
-		case <-ended:
+		for began := time.Now(); ; {
+			select {
+			case second := <-stops:
+				if second == first && time.Since(began) < echoWithin {
+					continue
+				}
+				fmt.Fprintln(c.stderr, "tgbridge: second signal: ending at once")
+				c.exit(exitFailed)
+				return
+			case <-ended:
+				return
+			}
 		}
 	}()
 	return ctx, func() {

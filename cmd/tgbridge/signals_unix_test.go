@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestSignals(t *testing.T) {
@@ -25,6 +26,13 @@ func TestSignals(t *testing.T) {
 		<-ctx.Done()
 		if want := "asked to stop by signal: " + signal.String(); context.Cause(ctx).Error() != want {
 			t.Errorf("cause %q, want %q", context.Cause(ctx), want)
+		}
+		if err := syscall.Kill(os.Getpid(), signal); err != nil { // its echo
+			t.Fatal(err)
+		}
+		time.Sleep(3 * echoWithin / 2)
+		if len(codes) > 0 {
+			t.Error("the echo of the first signal ended the process")
 		}
 		if err := syscall.Kill(os.Getpid(), signal); err != nil {
 			t.Fatal(err)
