@@ -28,7 +28,7 @@ func (c *cli) demoCmd() *cobra.Command {
 		Use:   "demo",
 		Short: "See it work without a token: members, a test server, and a leader that dies",
 		Long: "Run three members against a test server that behaves as Telegram does, talk to them, and kill,\n" +
-			"stop, hand over and freeze the one that leads. It takes about 25 seconds and ends with a verdict:\n" +
+			"stop, hand over and freeze the one that leads. It takes about 20 seconds and ends with a verdict:\n" +
 			"exit code 0 if no message was lost or answered out of order.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,7 +60,7 @@ func (c *cli) demo(ctx context.Context, asJSON bool) error {
 	}
 	defer k.Close()
 	screen := newDemoScreen(c.stdout, !asJSON && c.stdoutTerminal, asJSON)
-	watched, endWatch := context.WithCancel(ctx)
+	watched, endWatch := context.WithCancel(context.WithoutCancel(ctx))
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
@@ -68,10 +68,12 @@ func (c *cli) demo(ctx context.Context, asJSON bool) error {
 	}()
 	d := &demo{k: k, screen: screen}
 	err = d.run(ctx)
+	if ctx.Err() != nil {
+		screen.say("stopped on request, without a verdict")
+	}
 	endWatch()
 	<-watching
 	if ctx.Err() != nil {
-		screen.say("stopped on request, without a verdict")
 		return nil
 	}
 	if err != nil {

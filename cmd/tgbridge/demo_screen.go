@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,21 +42,20 @@ func (s *demoScreen) say(format string, args ...any) {
 	}
 }
 
-// follow draws the table until ctx ends.
+// follow draws the table until ctx ends, and then as it stands.
 func (s *demoScreen) follow(ctx context.Context, k *cluster.Cluster) {
 	if !s.live {
 		return
 	}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
 		case <-tick.C:
-			if r, err := k.Report(); err == nil {
-				s.draw(k, r)
-			}
+		}
+		if r, err := k.Report(); err == nil {
+			s.draw(k, r)
 		}
 	}
 }
@@ -96,11 +97,15 @@ func (s *demoScreen) draw(k *cluster.Cluster, r cluster.Report) {
 func failoverLines(r cluster.Report) []string {
 	var lines []string
 	for _, f := range r.Failovers {
-		to := f.To
-		if to == "" {
-			to = "?"
+		if f.To == "" {
+			lines = append(lines, fmt.Sprintf("  %-9s %s -> ?    nobody polls yet", demoKind(f.Kind), f.From))
+			continue
 		}
-		lines = append(lines, fmt.Sprintf("  %-9s %s -> %-4s nobody polled for %v", demoKind(f.Kind), f.From, to, demoGap(f).Round(10*time.Microsecond)))
+		gap, unit := demoGap(f), 100*time.Microsecond
+		if gap > time.Second {
+			unit = 10 * time.Millisecond
+		}
+		lines = append(lines, fmt.Sprintf("  %-9s %s -> %-4s nobody polled for %v", demoKind(f.Kind), f.From, f.To, gap.Round(unit)))
 	}
 	return lines
 }
@@ -122,8 +127,8 @@ func (s *demoScreen) verdict(r cluster.Report) {
 	for _, d := range r.Doubled {
 		causes[d.Cause]++
 	}
-	for cause, n := range causes {
-		lines = append(lines, fmt.Sprintf("  doubled %d: %s", n, cause))
+	for _, cause := range slices.Sorted(maps.Keys(causes)) {
+		lines = append(lines, fmt.Sprintf("  doubled %d: %s", causes[cause], cause))
 	}
 	for _, f := range r.Faults() {
 		lines = append(lines, "  FAULT: "+f)

@@ -34,11 +34,15 @@ func TestF66ProcEnviron(t *testing.T) {
 	f.say(42, "x")
 	pid := waitFile(t, pids, 1)[0]
 	for _, what := range []string{"environ", "cmdline"} {
-		text, err := os.ReadFile(filepath.Join("/proc", pid, what))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(text) == 0 || bytes.Contains(text, []byte("AAbotapitest")) || bytes.Contains(text, []byte(botapitest.DefaultToken)) {
+		var text []byte
+		eventually(t, 5*time.Second, func() string { // empty for a moment, at exec
+			var err error
+			if text, err = os.ReadFile(filepath.Join("/proc", pid, what)); err != nil || len(text) == 0 {
+				return fmt.Sprintf("no %s: %v", what, err)
+			}
+			return ""
+		})
+		if bytes.Contains(text, []byte("AAbotapitest")) || bytes.Contains(text, []byte(botapitest.DefaultToken)) {
 			t.Errorf("%s of the command: %q", what, text)
 		}
 	}
@@ -132,7 +136,7 @@ func TestF69FirstProcess(t *testing.T) {
 	f.waitMembers(1)
 	first := inner(t, p)
 	// Orphans in the command's group, in sessions of their own, and short-lived.
-	f.say(42, `for i in 1 2 3 4 5; do sleep 317 & setsid sleep 318 >/dev/null 2>&1 & (setsid sleep 0.05 >/dev/null 2>&1 &); done; echo pid $$`)
+	f.say(42, `for i in 1 2 3 4 5; do sleep 317 & setsid sleep 318 >/dev/null 2>&1 & (setsid sleep 0.05 >/dev/null 2>&1 &); done; sleep 1; echo done`)
 	f.waitSent(42, 1)
 	eventually(t, 5*time.Second, func() string {
 		sleeping, defunct := 0, 0

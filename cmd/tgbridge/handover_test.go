@@ -108,3 +108,27 @@ func TestHandoverByForce(t *testing.T) {
 		}
 	}
 }
+
+// TestHandoverOfFrozenLeader: not by force it waits for what the members do by
+// themselves, and tells who leads then; with nobody there it names the way out.
+func TestHandoverOfFrozenLeader(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, quickTimes...)
+	leader, follower := f.led(2, "echo")
+	leader.signal(t, syscall.SIGSTOP)
+	r := f.run("handover")
+	r.wants(t, 0)
+	if m := handedOver.FindStringSubmatch(r.stdout); m == nil || m[1] != follower.name {
+		t.Errorf("printed %q", r.stdout)
+	}
+	leader.signal(t, syscall.SIGKILL)
+	leader.wait(t, 5*time.Second)
+	follower.signal(t, syscall.SIGSTOP)
+	r = f.run("handover")
+	r.wants(t, 1, "makes no progress, and nobody has taken over from it", "tgbridge handover --force")
+	r = f.run("handover", "--force")
+	r.wants(t, 1, follower.name+" gave the lease up, but nobody took over within 3s")
+	if e, held := f.leader(); held || e.Epoch < 3 {
+		t.Errorf("%q holds the lease, term %d", e.Name, e.Epoch)
+	}
+}

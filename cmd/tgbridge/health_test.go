@@ -76,13 +76,13 @@ func TestHealthWhileTelegramRefuses(t *testing.T) {
 	})
 }
 
-var regexpNotJoined = regexp.MustCompile(`member lonely \(pid \d+\) has not joined the leader m1`)
+var notJoined = regexp.MustCompile(`member lonely \(pid \d+\) has not joined the leader m1`)
 
 // TestHealthNotJoined: a follower that cannot reach the leader is not well.
 func TestHealthNotJoined(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, quickTimes...)
-	leader, _ := f.led(1, "echo")
+	f.led(1, "echo")
 	e, _ := f.leader()
 	// The leader's socket is what a cleaner leaves for less than a second.
 	stop := make(chan struct{})
@@ -101,7 +101,7 @@ func TestHealthNotJoined(t *testing.T) {
 	time.Sleep(5 * time.Millisecond)
 	f.start("lonely", "echo")
 	eventually(t, 10*time.Second, func() string {
-		if r := f.run("health"); r.code != 1 || r.stderr != "" && !regexpNotJoined.MatchString(r.stderr) {
+		if r := f.run("health"); r.code != 1 || r.stderr != "" && !notJoined.MatchString(r.stderr) {
 			return r.stderr
 		}
 		return ""
@@ -110,5 +110,4 @@ func TestHealthNotJoined(t *testing.T) {
 	<-cleaned
 	f.waitMembers(2)
 	f.run("health").wants(t, 0)
-	_ = leader
 }

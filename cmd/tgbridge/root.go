@@ -138,9 +138,13 @@ func (c *cli) execute(root *cobra.Command, args []string) int {
 		err = usage("%v", err)
 	}
 	fmt.Fprintf(c.stderr, "tgbridge: %v\n", err)
+	code := exitCode(err)
 	var wrongUsage *usageError
-	if errors.As(err, &wrongUsage) {
+	switch {
+	case errors.As(err, &wrongUsage):
 		fmt.Fprintf(c.stderr, "See '%s --help'.\n", cmd.CommandPath())
+	case code == exitState:
+		fmt.Fprintln(c.stderr, "Another state directory is set by TGBRIDGE_STATE_DIR or --state-dir; all members must share it.")
 	}
-	return exitCode(err)
+	return code
 }

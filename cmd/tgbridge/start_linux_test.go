@@ -103,7 +103,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	cmd := unshare(t, []string{"--mount"}, "sh", "-c", script, "sh", where, tgbridge, "echo")
 	cmd.Env = []string{"TGBRIDGE_STATE_DIR=" + where}
-	f.runCommand(cmd).wants(t, 4, where, "no space left on device")
+	f.runCommand(cmd).wants(t, 4, where, "no space left on device", "Another state directory is set by TGBRIDGE_STATE_DIR or --state-dir")
 }
 
 // TestF46LongStateDirectory: of 150 bytes, more than the path of a socket may
@@ -127,8 +127,7 @@ func TestF46LongStateDirectory(t *testing.T) {
 	f.waitSent(42, 1)
 }
 
-// sharedState is the script by which two containers share a directory: PID, UTS
-// and mount namespaces of their own.
+// container are the flags of what has PID, UTS and mount namespaces of its own.
 var container = []string{"--pid", "--fork", "--kill-child", "--mount-proc", "--uts"}
 
 // TestF37TwoNamespaces: two members, both pid 1 of the same host name, share a

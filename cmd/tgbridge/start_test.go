@@ -148,6 +148,28 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
+// TestSettingsMustAgree: a member whose times differ from the leader's is refused
+// with exit code 2 and told which; other allowed users are told on both sides.
+func TestSettingsMustAgree(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	leader, _ := f.led(1, "echo")
+	f.runWith("", []string{"TGBRIDGE_STALE_AFTER=6s"}, "echo").wants(t, 2, "stale-after is 5000 ms at the leader, 6000 ms here")
+	other := f.start("other", "echo", "--allow-all=false", "--allowed-users", "42")
+	f.waitMembers(2)
+	for _, p := range []*process{leader, other} {
+		eventually(t, 5*time.Second, func() string {
+			if text := p.said.String(); !strings.Contains(text, "allow") {
+				return p.name + " wrote " + text
+			}
+			return ""
+		})
+	}
+	if e, _ := f.leader(); e.Epoch != 1 {
+		t.Errorf("term %d", e.Epoch)
+	}
+}
+
 // asUser makes the process another user's, or skips the test.
 func asUser(t *testing.T, uid uint32) *syscall.SysProcAttr {
 	t.Helper()
