@@ -82,12 +82,13 @@ type Bridge struct {
 	calls    *bus.Calls
 	worker   *bus.Worker
 
-	epoch   time.Time       // of the grid of regular work
 	ready   chan struct{}   // closed when Run has set the above
 	ended   context.Context // ends with Run
 	setEnd  context.CancelCauseFunc
 	term    atomic.Pointer[term]
-	stopped atomic.Bool // draining or leaving
+	watched atomic.Pointer[watch] // the leader that this member follows
+	rewatch chan struct{}         // has a token when watched was set
+	stopped atomic.Bool           // draining or leaving
 	tasks   sync.WaitGroup
 }
 
@@ -107,10 +108,11 @@ func New(o Options) (*Bridge, error) {
 	}
 	b := &Bridge{
 		o: o, botID: botID, dir: BotDir(o.StateDir, botID),
-		access: newAccess(o.AllowAll, o.AllowedUsers),
-		denied: newDeniedBook(o.Logger),
-		log:    o.Logger,
-		ready:  make(chan struct{}),
+		access:  newAccess(o.AllowAll, o.AllowedUsers),
+		denied:  newDeniedBook(o.Logger),
+		log:     o.Logger,
+		ready:   make(chan struct{}),
+		rewatch: make(chan struct{}, 1),
 	}
 	b.ended, b.setEnd = context.WithCancelCause(context.Background())
 	b.client, err = telegram.NewClient(telegram.ClientOptions{
@@ -142,7 +144,7 @@ func userAgent(version string) string {
 // when it cannot go on. Nothing of it runs when it returns, but handlers that
 // ignore their context.
 func (b *Bridge) Run(ctx context.Context, h Handler) error {
-	b.handler, b.epoch = h, time.Now()
+	b.handler = h
 	defer b.setEnd(ErrStopped)
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
@@ -154,8 +156,7 @@ func (b *Bridge) Run(ctx context.Context, h Handler) error {
 	defer b.tasks.Wait()
 	defer end(nil)
 	close(b.ready)
-	b.tasks.Go(func() { b.beat(life) })
-	b.tasks.Go(func() { b.upkeep(life) })
+	b.tasks.Go(func() { b.pulse(life) })
 	return b.play(ctx, life)
 }
 
@@ -180,6 +181,7 @@ func (b *Bridge) start(life context.Context) (err error) {
 	}()
 	b.observer = lock.NewObserver(lock.ObserverOptions{
 		Dir: b.dir, Host: lock.ThisHost(), LocksBelieved: b.member.LocksBelieved(),
+		MaxGap: b.o.Heartbeat * 5 / 2,
 	})
 	busSecret, err := newBusSecret()
 	if err != nil {
@@ -248,73 +250,6 @@ func (b *Bridge) termOfLease() (uint64, error) {
 		return 0, err
 	}
 	return e.Epoch, nil
-}
-
-// onGrid waits for the next instant of a grid that all regular work of a member
-// shares, so that an idle member wakes four times a heartbeat and no more.
-func (b *Bridge) onGrid(ctx context.Context) {
-	step := b.o.Heartbeat / 4
-	pause(ctx, step-time.Since(b.epoch)%step)
-}
-
-// beat raises the member's beat while the member gets on: as leader while the
-// poll loop does, and in any role while the worker does.
-func (b *Bridge) beat(life context.Context) {
-	b.onGrid(life)
-	tick := time.NewTicker(b.o.Heartbeat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-life.Done():
-			return
-		case now := <-tick.C:
-			p := b.poller.Progress()
-			if !p.Progressing(now) || b.worker.Stuck(b.o.StaleAfter*8/10) {
-				continue
-			}
-			if err := b.member.Beat(); err != nil {
-				b.log.Warn().Err(err).Msg("beat not written")
-			}
-		}
-	}
-}
-
-// upkeep makes anew, once a second, what a cleaner removed. What keeps it from
-// that is told when it begins, not every second.
-func (b *Bridge) upkeep(life context.Context) {
-	b.onGrid(life)
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	var fileFault, socketFault string
-	for {
-		select {
-		case <-life.Done():
-			return
-		case <-tick.C:
-		}
-		err := b.member.Check()
-		if isNews(&fileFault, err) {
-			b.log.Warn().Err(err).Msg("member file cannot be made anew")
-		}
-		anew, err := b.server.Check()
-		if isNews(&socketFault, err) {
-			b.log.Warn().Err(err).Msg("bus socket cannot be made anew")
-		}
-		if anew {
-			b.log.Warn().Str("path", b.server.Path()).Msg("bus socket was removed; made anew")
-		}
-	}
-}
-
-// isNews reports whether err is another than the last one, which it replaces.
-func isNews(last *string, err error) bool {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	news := text != *last && text != ""
-	*last = text
-	return news
 }
 
 // handle runs the handler for one delivery.

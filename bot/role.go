@@ -312,63 +312,19 @@ func (b *Bridge) joinedLeader(e lock.Entry, m bus.Message) {
 // stream, which tells nothing of a leader that hangs.
 func (b *Bridge) followUntilLost(ctx context.Context, e lock.Entry, onJoin func(bus.Message)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		b.watchLeader(ctx, cancel, e)
-	}()
+	defer cancel(nil)
+	w := &watch{b: b, ctx: ctx, lost: cancel, lease: e}
+	b.watched.Store(w)
+	defer b.watched.Store(nil)
+	select {
+	case b.rewatch <- struct{}{}:
+	default:
+	}
 	err := b.worker.Follow(ctx, b.target(e), onJoin)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	cancel(nil)
-	<-watched
 	return err
-}
-
-// watchLeader ends a Follow with the cause when the leader is dead or hung, or
-// when the lease is another's.
-func (b *Bridge) watchLeader(ctx context.Context, lost context.CancelCauseFunc, e lock.Entry) {
-	b.onGrid(ctx)
-	look := time.NewTicker(b.o.Heartbeat / 4)
-	defer look.Stop()
-	check := time.NewTicker(b.o.OwnershipCheck)
-	defer check.Stop()
-	var atLimit <-chan time.Time // when the beat will have stood for stale-after
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
-		case <-atLimit:
-		case <-check.C:
-			present, err := b.lease.Current()
-			switch {
-			case err != nil: // no answer
-			case !present.Held():
-				lost(&leaderLost{leaderLeft})
-				return
-			case !present.SameOwner(e):
-				lost(&leaderLost{leaseMoved})
-				return
-			}
-			continue
-		}
-		reading, err := b.observer.Look(e.InstanceID)
-		switch {
-		case err != nil: // no answer
-		case reading.Dead():
-			lost(&leaderLost{leaderDead})
-			return
-		case reading.Hung(b.o.StaleAfter):
-			lost(&leaderLost{leaderHung})
-			return
-		default:
-			if left := b.o.StaleAfter - reading.Unmoved; left < b.o.Heartbeat/4 {
-				atLimit = time.After(left)
-			}
-		}
-	}
 }
 
 // badRegistry tells of a registry that cannot be read: unusable ends the

@@ -58,7 +58,7 @@ func (b *Bridge) beginTerm(_ context.Context, r lock.Result) error {
 		Settings: b.o.settings(), PingEvery: b.o.StaleAfter,
 		Store: store{t}, Leadership: b.lease, Calls: b.calls,
 		Probe:     b.observer.DeadAfterEOF,
-		SendReply: func(ctx context.Context, it bus.Item, _ string) error { return t.sendReply(ctx, it) },
+		SendReply: t.sendReply,
 		HigherTerm: func(higher uint64) {
 			b.member.NoteTerm(higher)
 			t.fail(errHigherTerm)
@@ -243,8 +243,7 @@ const (
 // watch looks at the members and the journal until the term ends.
 func (t *term) watch() {
 	t.lookAtMembers()
-	t.b.onGrid(t.ctx)
-	look := time.NewTicker(t.b.o.Heartbeat / 4)
+	look := time.NewTicker(t.b.o.Heartbeat / 2)
 	defer look.Stop()
 	check := time.NewTicker(t.b.o.OwnershipCheck)
 	defer check.Stop()
