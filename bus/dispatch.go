@@ -48,7 +48,6 @@ type Restored struct {
 	Item
 	Member   string // instance it was assigned to; "" if pending
 	Replying bool   // its outcome is recorded, its reply not sent whole
-	Dead     string // with Replying: the reason for which it ends as a dead letter
 }
 
 // An ActionKind says what is to be done.
@@ -61,8 +60,8 @@ const (
 	Adopt
 	// TakeBack: record that the delivery waits again, with Attempt to be made next.
 	TakeBack
-	// Finish: record the outcome. Reply follows by itself as an action if there
-	// is one to send.
+	// Finish: record the outcome, with Dead that of a dead letter. Reply follows
+	// by itself as an action if there is something to send.
 	Finish
 	// Reply: send the reply, from the first part not sent, then call ReplyDone.
 	Reply
@@ -79,7 +78,7 @@ type Action struct {
 	Member  string
 	Name    string // of Member, with Assign and Adopt
 	Outcome Outcome
-	Dead    string // with Finish and Reply: reason of a dead letter
+	Dead    string // with Finish: reason of a dead letter
 }
 
 // phase is where a delivery stands.
@@ -190,7 +189,7 @@ func (d *Dispatcher) Restore(now Now, items []Restored) {
 		switch {
 		case v == nil:
 		case r.Replying:
-			d.reply(v, r.Dead)
+			d.reply(v)
 		case r.Member != "":
 			d.give(d.know(now, r.Member), v)
 		}

@@ -215,7 +215,7 @@ func TestOrderWithinLane(t *testing.T) {
 		d.tick(time.Millisecond)
 		d.want("assign x1/3 to i-a (a)")
 		d.ack("a", "x1", 3, failed)
-		d.want("finish x1/3 failed dead: failed after 3 attempts: boom", "reply x1 dead: failed after 3 attempts: boom")
+		d.want("finish x1/3 failed dead: failed after 3 attempts: boom", "reply x1")
 		d.ReplyDone(d.now, "x1")
 		d.want("assign x2/1 to i-a (a)")
 	})
@@ -491,7 +491,7 @@ func TestWorkInHand(t *testing.T) {
 		d.want("assign x1/2 to i-b (b)")
 		d.Died(d.now, "i-b")
 		d.want("close stream of i-b", "supersede x1/2 at i-b",
-			"finish x1/2 failed dead: its member died in attempt 2", "reply x1 dead: its member died in attempt 2")
+			"finish x1/2 failed dead: its member died in attempt 2", "reply x1")
 	})
 	t.Run("denied is an end without a reply", func(t *testing.T) {
 		d := begun(t)
@@ -533,9 +533,8 @@ func TestRestore(t *testing.T) {
 			{Item: item(3, "x2", "x", 0)},
 			{Item: item(4, "r2", "r", 1)},
 			{Item: item(5, "q1", "q", 2)},
-			{Item: item(6, "dead", "p", 3), Replying: true, Dead: "why"},
 		})
-		d.want("reply r1", "reply dead dead: why")
+		d.want("reply r1")
 		d.join("a", 4, held("x1", 2))
 		d.want("assign q1/2 to i-a (a)")
 		d.ReplyDone(d.now, "r1")

@@ -82,15 +82,15 @@ func (d *Dispatcher) finish(v *delivery, o Outcome, dead string) {
 		d.remove(v)
 		return
 	}
-	d.reply(v, dead)
+	d.reply(v)
 }
 
 // reply lets the reply of a delivery be sent.
-func (d *Dispatcher) reply(v *delivery, dead string) {
+func (d *Dispatcher) reply(v *delivery) {
 	v.phase = replying
 	v.lane.busy++
 	d.replies++
-	d.act(Action{Kind: Reply, Item: v.Item, Dead: dead})
+	d.act(Action{Kind: Reply, Item: v.Item})
 }
 
 // enqueue puts a delivery at the end of its lane, unless its id is there.

@@ -144,7 +144,7 @@ func (d *disk) apply(a bus.Action) {
 	case bus.TakeBack:
 		s.Attempt, s.Member = a.Item.Attempt, ""
 	case bus.Finish:
-		s.Member, s.Dead = "", a.Dead
+		s.Member = ""
 		s.Replying = len(a.Outcome.Reply) > 0 || a.Dead != ""
 		s.finished = !s.Replying
 		d.finishes = append(d.finishes, fmt.Sprintf("%s/%d %s", a.Item.ID, a.Item.Attempt, a.Outcome.Status))
@@ -329,7 +329,7 @@ func (m *member) leadWith(term uint64, change func(*bus.HubOptions), alive ...bu
 			_, dead := m.b.dead.Load(instance)
 			return dead
 		},
-		SendReply:  func(context.Context, bus.Item, string) error { return nil },
+		SendReply:  func(context.Context, bus.Item) error { return nil },
 		HigherTerm: func(uint64) {}, Handover: func(bus.HeirChoice) {},
 		Logger: zerolog.Nop(),
 	}

@@ -43,10 +43,10 @@ type HubOptions struct {
 	// Its context ends with the hub.
 	Probe func(ctx context.Context, instance string) bool
 	// SendReply sends the reply of a finished delivery, all that is left of it,
-	// and returns nil when nothing of it is left to do. Its context ends with
-	// the hub. Dead is the reason if the delivery ends as a dead letter. After an
-	// error the delivery, and with it its lane, waits for the next term.
-	SendReply func(ctx context.Context, it Item, dead string) error
+	// or the notice of a dead letter, and returns nil when nothing of it is left
+	// to do. Its context ends with the hub. After an error the delivery, and with
+	// it its lane, waits for the next term.
+	SendReply func(ctx context.Context, it Item) error
 	// HigherTerm is told of a member that has seen a higher term than this one.
 	// It must not block.
 	HigherTerm func(term uint64)

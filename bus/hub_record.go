@@ -92,7 +92,7 @@ func (h *Hub) sendReply(a Action) {
 	case <-h.ctx.Done():
 		return
 	}
-	if err := h.o.SendReply(h.ctx, a.Item, a.Dead); err != nil {
+	if err := h.o.SendReply(h.ctx, a.Item); err != nil {
 		// The delivery stays as it is: the successor sends what is left.
 		h.o.Logger.Debug().Err(err).Str("delivery", a.Item.ID).Msg("reply left to the successor")
 		return
