@@ -26,15 +26,15 @@ func crashSteps() []step {
 		{0, true, []journal.Record{update(1, 11, "a", `{"update_id":11}`), update(2, 12, "b", "{\n}")}},
 		{0, false, []journal.Record{assign(1, 1), assign(2, 1)}},
 		{0, true, []journal.Record{outcome(1, "first\nreply")}},
-		{0, false, []journal.Record{sending(1, 1)}},
+		{0, false, []journal.Record{call("p1", 1)}},
 		{},
-		{0, false, []journal.Record{sent(1, 1), sending(1, 2)}},
+		{0, false, []journal.Record{result("p1", `{"ok":true}`), call("p2", 1)}},
 		{0, true, []journal.Record{update(3, 13, "a", `{}`), dead(3), update(4, 14, "b", `[]`)}},
 		{0, false, []journal.Record{rec(journal.KindRelease, 2)}},
 		{2, true, []journal.Record{call("b", 0)}}, // in a file without a snapshot
 		{1, true, []journal.Record{call("a", 2)}}, // in a new one
 		{0, true, []journal.Record{result("a", `{"ok":true}`)}},
-		{0, true, []journal.Record{sent(1, 2), rec(journal.KindDone, 1)}},
+		{0, true, []journal.Record{result("p2", "1"), rec(journal.KindDone, 1)}},
 		{2, false, []journal.Record{confirmed(12, false)}},
 		{fail: 1},
 		{0, true, []journal.Record{assign(2, 1), outcome(2, "")}},

@@ -31,7 +31,6 @@ type entry struct {
 	replyLen  int32 // 0: no reply
 	size      int32
 	attempt   uint16
-	parts     uint16
 	bodyFile  uint8
 	replyFile uint8
 	state     State
@@ -43,8 +42,8 @@ type entry struct {
 const gone = Dead + 1
 
 type work struct {
-	member, name, partBy, reason string
-	term                         uint64
+	member, name, reason string
+	term                 uint64
 }
 
 // inHand returns the entry's work to be changed.
@@ -72,7 +71,7 @@ func (e *entry) export() Entry {
 	return Entry{
 		Seq: e.seq, Delivery: e.delivery, ID: e.id, Hash: e.hash, Lane: e.lane.Value(), Size: int(e.size),
 		State: e.state, Attempt: int(e.attempt), Member: w.member, Name: w.name, Term: w.term,
-		Parts: int(e.parts), PartBy: w.partBy, Reason: w.reason,
+		Reason: w.reason,
 	}
 }
 
@@ -129,7 +128,7 @@ func (x *index) fold(r *Record, at span) bool {
 	switch r.Kind {
 	case KindUpdate:
 		x.add(r, at)
-	case KindAssign, KindRelease, KindOutcome, KindSending, KindSent, KindDone, KindDead, kindState:
+	case KindAssign, KindRelease, KindOutcome, KindDone, KindDead, kindState:
 		if e := x.find(r.Seq); e != nil {
 			x.change(e, r, at)
 		} else {
@@ -189,14 +188,6 @@ func (x *index) change(e *entry, r *Record, at span) {
 			e.state = Outcome
 			e.setReply(at)
 		}
-	case KindSending:
-		if e.state == Outcome {
-			e.inHand().partBy = r.By
-		}
-	case KindSent:
-		if e.state == Outcome {
-			e.parts, e.inHand().partBy = clamp(r.Part), ""
-		}
 	case KindDone:
 		e.state = Done
 	case KindDead:
@@ -204,9 +195,9 @@ func (x *index) change(e *entry, r *Record, at span) {
 			e.state, e.inHand().reason = Dead, r.Reason
 		}
 	case kindState:
-		e.state, e.attempt, e.parts, e.confirmed = r.state, clamp(r.Attempt), clamp(r.Part), r.confirmed
+		e.state, e.attempt, e.confirmed = r.state, clamp(r.Attempt), r.confirmed
 		e.work = nil
-		if w := (work{r.Member, r.Name, r.By, r.Reason, r.Term}); w != (work{}) {
+		if w := (work{r.Member, r.Name, r.Reason, r.Term}); w != (work{}) {
 			e.work = &w
 		}
 	}

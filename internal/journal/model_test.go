@@ -60,14 +60,6 @@ func (m *model) apply(r journal.Record) {
 		} else if open {
 			e.State, e.Attempt, e.reply = journal.Outcome, r.Attempt, string(r.Body)
 		}
-	case journal.KindSending:
-		if live && !open {
-			e.PartBy = r.By
-		}
-	case journal.KindSent:
-		if live && !open {
-			e.Parts, e.PartBy = r.Part, ""
-		}
 	case journal.KindDone:
 		if e != nil {
 			m.done(e)
@@ -99,7 +91,7 @@ func (m *model) apply(r journal.Record) {
 
 func (m *model) done(e *modelEntry) {
 	m.died = slices.DeleteFunc(m.died, func(seq uint64) bool { return seq == e.Seq })
-	e.State, e.Member, e.Name, e.Term, e.PartBy, e.Reason, e.reply = journal.Done, "", "", 0, "", "", ""
+	e.State, e.Member, e.Name, e.Term, e.Reason, e.reply = journal.Done, "", "", 0, "", ""
 	if e.confirmed {
 		m.forget(e)
 	}
@@ -201,7 +193,7 @@ func TestModel(t *testing.T) {
 func recordGen(j *journal.Journal, ids map[int64]bool) *rapid.Generator[journal.Record] {
 	kinds := []journal.Kind{
 		journal.KindUpdate, journal.KindUpdate, journal.KindUpdate, journal.KindAssign, journal.KindAssign, journal.KindRelease,
-		journal.KindOutcome, journal.KindSending, journal.KindSent, journal.KindDone, journal.KindDead,
+		journal.KindOutcome, journal.KindDone, journal.KindDead,
 		journal.KindCall, journal.KindResult, journal.KindForget, journal.KindConfirmed,
 	}
 	return rapid.Custom(func(rt *rapid.T) journal.Record {
@@ -221,10 +213,6 @@ func recordGen(j *journal.Journal, ids map[int64]bool) *rapid.Generator[journal.
 			r.Attempt, r.Member, r.Name, r.Term = rapid.IntRange(0, 3).Draw(rt, "attempt"), "m", "n", 9
 		case journal.KindOutcome:
 			r.Attempt, r.Body = 1, []byte(text.Draw(rt, "reply"))
-		case journal.KindSending:
-			r.Part, r.By = 1, "x"
-		case journal.KindSent:
-			r.Part = rapid.IntRange(1, 3).Draw(rt, "part")
 		case journal.KindDead:
 			r.Reason = "why"
 		case journal.KindCall:

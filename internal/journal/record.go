@@ -27,13 +27,8 @@ const (
 	KindRelease Kind = "release"
 	// KindOutcome says that the handler is done with a Pending or Assigned
 	// entry: Seq, Attempt, Body. With an empty Body (no reply) the entry is
-	// Done, else in state Outcome, with no part sent.
+	// Done, else in state Outcome.
 	KindOutcome Kind = "outcome"
-	// KindSending is the intent to send a part of the reply: Seq, Part (from
-	// 1), By.
-	KindSending Kind = "sending"
-	// KindSent says that a part and those before it are sent: Seq, Part.
-	KindSent Kind = "sent"
 	// KindDone finishes an entry in whichever state, also a dead letter that
 	// somebody dismissed: Seq.
 	KindDone Kind = "done"
@@ -69,7 +64,7 @@ const version = 1
 // A Record is one line of the journal. Kind says which fields count; the
 // others are left zero. Delivery, Lane, Member, By and Request must be UTF-8;
 // in Name and Reason what is not is replaced. Body is any bytes, kept as they
-// are; no length and nil are the same. Attempt and Part count up to 65,535.
+// are; no length and nil are the same. Attempt counts up to 65,535.
 type Record struct {
 	Kind     Kind   `json:"kind"`
 	Seq      uint64 `json:"seq,omitempty"`
@@ -81,7 +76,6 @@ type Record struct {
 	Member   string `json:"member,omitempty"`
 	Name     string `json:"name,omitempty"`
 	Term     uint64 `json:"term,omitempty"`
-	Part     int    `json:"part,omitempty"`
 	By       string `json:"by,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Request  string `json:"request,omitempty"`
@@ -147,7 +141,7 @@ func (r *Record) prepare() error {
 		return fmt.Errorf("%s record with %d bytes, the limit is %d: %w", r.Kind, len(r.Body), MaxLine, ErrInvalid)
 	}
 	switch r.Kind {
-	case KindUpdate, KindAssign, KindRelease, KindOutcome, KindSending, KindSent, KindDone, KindDead:
+	case KindUpdate, KindAssign, KindRelease, KindOutcome, KindDone, KindDead:
 		if r.Seq == 0 {
 			return fmt.Errorf("%s record without seq: %w", r.Kind, ErrInvalid)
 		}

@@ -280,11 +280,9 @@ func (s *snapshot) entry(e *entry, files []*logFile, to *move) (err error) {
 }
 
 func (s *snapshot) state(e *entry) error {
-	r := Record{
-		Kind: kindState, Seq: e.seq, Attempt: int(e.attempt), Part: int(e.parts), state: e.state, confirmed: e.confirmed,
-	}
+	r := Record{Kind: kindState, Seq: e.seq, Attempt: int(e.attempt), state: e.state, confirmed: e.confirmed}
 	if w := e.work; w != nil {
-		r.Member, r.Name, r.By, r.Reason, r.Term = w.member, w.name, w.partBy, w.reason, w.term
+		r.Member, r.Name, r.Reason, r.Term = w.member, w.name, w.reason, w.term
 	}
 	return s.put(&r)
 }

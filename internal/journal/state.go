@@ -60,8 +60,6 @@ type Entry struct {
 	Member   string // instance that the last assignment went to
 	Name     string // and its name
 	Term     uint64 // and the term of the leader that assigned
-	Parts    int    // parts of the reply already sent
-	PartBy   string // instance of the leader that began the part after these; "": none did
 	Reason   string // of a dead letter
 }
 

@@ -28,14 +28,6 @@ func result(request, body string) journal.Record {
 	return journal.Record{Kind: journal.KindResult, Request: request, Body: []byte(body)}
 }
 
-func sending(seq uint64, part int) journal.Record {
-	return journal.Record{Kind: journal.KindSending, Seq: seq, Part: part, By: "x"}
-}
-
-func sent(seq uint64, part int) journal.Record {
-	return journal.Record{Kind: journal.KindSent, Seq: seq, Part: part}
-}
-
 func dead(seq uint64) journal.Record {
 	return journal.Record{Kind: journal.KindDead, Seq: seq, Reason: "why"}
 }
@@ -56,9 +48,7 @@ func TestStates(t *testing.T) {
 	assigned := func(e *journal.Entry) {
 		e.State, e.Attempt, e.Member, e.Name, e.Term = journal.Assigned, 2, "m", "n", 5
 	}
-	replied := func(parts int, by string) func(*journal.Entry) {
-		return func(e *journal.Entry) { e.State, e.Attempt, e.Parts, e.PartBy = journal.Outcome, 1, parts, by }
-	}
+	replied := func(e *journal.Entry) { e.State, e.Attempt = journal.Outcome, 1 }
 	state := func(s journal.State, reason string) func(*journal.Entry) {
 		return func(e *journal.Entry) { e.State, e.Reason = s, reason }
 	}
@@ -75,17 +65,14 @@ func TestStates(t *testing.T) {
 		{"released", []journal.Record{assign(2, 2), rec(journal.KindRelease, 2)}, ptr(entry(2, func(e *journal.Entry) { e.Attempt = 1 })), true},
 		{"released, not assigned", []journal.Record{rec(journal.KindRelease, 2)}, ptr(entry(2, nil)), true},
 		{"no reply", []journal.Record{outcome(2, "")}, ptr(entry(2, func(e *journal.Entry) { e.State, e.Attempt = journal.Done, 1 })), true},
-		{"reply", []journal.Record{outcome(2, "r")}, ptr(entry(2, replied(0, ""))), true},
+		{"reply", []journal.Record{outcome(2, "r")}, ptr(entry(2, replied)), true},
 		{"reply of an assigned one", []journal.Record{assign(2, 1), outcome(2, "r"), assign(2, 2)}, ptr(entry(2, func(e *journal.Entry) {
-			replied(0, "")(e)
+			replied(e)
 			e.Member, e.Name, e.Term = "m", "n", 5
 		})), true},
-		{"part begun", []journal.Record{outcome(2, "r"), sending(2, 1)}, ptr(entry(2, replied(0, "x"))), true},
-		{"part sent", []journal.Record{outcome(2, "r"), sending(2, 1), sent(2, 1)}, ptr(entry(2, replied(1, ""))), true},
-		{"second part begun", []journal.Record{outcome(2, "r"), sending(2, 1), sent(2, 1), sending(2, 2)}, ptr(entry(2, replied(1, "x"))), true},
-		{"outcome told twice", []journal.Record{outcome(2, "r"), sent(2, 1), outcome(2, "r")}, ptr(entry(2, replied(1, ""))), true},
+		{"outcome told twice", []journal.Record{outcome(2, "r"), outcome(2, "s")}, ptr(entry(2, replied)), true},
 		{"done", []journal.Record{rec(journal.KindDone, 2)}, ptr(entry(2, state(journal.Done, ""))), true},
-		{"done stays so", []journal.Record{rec(journal.KindDone, 2), assign(2, 2), outcome(2, "r"), dead(2), sent(2, 1)}, ptr(entry(2, state(journal.Done, ""))), true},
+		{"done stays so", []journal.Record{rec(journal.KindDone, 2), assign(2, 2), outcome(2, "r"), dead(2)}, ptr(entry(2, state(journal.Done, ""))), true},
 		{"done and confirmed", []journal.Record{rec(journal.KindDone, 2), confirmed(13, false)}, nil, false},
 		{"done and not confirmed", []journal.Record{rec(journal.KindDone, 2), confirmed(12, false)}, ptr(entry(2, state(journal.Done, ""))), true},
 		{"done, ids fell, not empty", []journal.Record{rec(journal.KindDone, 2), confirmed(5, false)}, ptr(entry(2, state(journal.Done, ""))), true},
@@ -94,8 +81,8 @@ func TestStates(t *testing.T) {
 		{"pending and confirmed", []journal.Record{confirmed(13, true)}, ptr(entry(2, nil)), true},
 		{"dead", []journal.Record{dead(2)}, ptr(entry(2, state(journal.Dead, "why"))), true},
 		{"dead stays so", []journal.Record{dead(2), assign(2, 2), outcome(2, "r")}, ptr(entry(2, state(journal.Dead, "why"))), true},
-		{"dead with a reply", []journal.Record{outcome(2, "r"), sending(2, 1), dead(2)}, ptr(entry(2, func(e *journal.Entry) {
-			replied(0, "x")(e)
+		{"dead with a reply", []journal.Record{outcome(2, "r"), dead(2)}, ptr(entry(2, func(e *journal.Entry) {
+			replied(e)
 			e.State, e.Reason = journal.Dead, "why"
 		})), true},
 		{"dead and confirmed", []journal.Record{dead(2), confirmed(13, false)}, ptr(entry(2, state(journal.Dead, "why"))), false},

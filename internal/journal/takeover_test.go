@@ -393,8 +393,8 @@ func TestS16Damage(t *testing.T) {
 	}
 }
 
-// S11: records of a kind that a newer version writes are passed over, told, and
-// put aside.
+// S11: records of kinds that a newer version writes, or an older one wrote, are
+// passed over, told, and put aside.
 func TestUnknownKind(t *testing.T) {
 	dir := t.TempDir()
 	j := takeOver(t, dir, 1, journal.Options{})
@@ -403,20 +403,30 @@ func TestUnknownKind(t *testing.T) {
 	path := filepath.Join(dir, "1", "1.log")
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	mustDo(t, err)
-	for _, r := range []journal.Record{{Kind: "later", Seq: 1}, outcome(1, "r")} {
-		line, err := journal.Line(r)
-		mustDo(t, err)
-		_, err = f.Write(line)
+	for _, object := range []string{
+		`{"kind":"later","seq":1}`,
+		`{"kind":"outcome","seq":1,"attempt":1,"body":"r"}`,
+		`{"kind":"sending","seq":1,"part":1,"by":"x"}`,
+		`{"kind":"sent","seq":1,"part":1}`,
+		`{"kind":"update","seq":2,"delivery":"d2","id":12,"hash":"1","lane":"l","body":{}}`,
+		`{"kind":"state","seq":2,"attempt":1,"part":1,"by":"x","state":"assigned","member":"m"}`,
+	} {
+		_, err = f.Write(journal.AppendLine(nil, []byte(object)))
 		mustDo(t, err)
 	}
 	mustDo(t, f.Close())
 	var log bytes.Buffer
 	j = takeOver(t, dir, 2, journal.Options{Logger: zerolog.New(&log)})
-	if reply, err := j.Reply(1); err != nil || string(reply) != "r" {
+	if reply, err := j.Reply(1); err != nil || string(reply) != `"r"` {
 		t.Errorf("reply %q, %v", reply, err)
 	}
-	if !strings.Contains(log.String(), `"later"`) {
-		t.Errorf("not told: %s", log.String())
+	if e, ok := j.Seen(12); !ok || e.State != journal.Assigned || e.Member != "m" {
+		t.Errorf("entry after them: %+v, %v", e, ok)
+	}
+	for _, kind := range []string{`"later"`, `"sending"`, `"sent"`} {
+		if !strings.Contains(log.String(), kind) {
+			t.Errorf("%s not told: %s", kind, log.String())
+		}
 	}
 	if names := files(t, filepath.Join(dir, "2")); names != "1.kept 2.log" {
 		t.Errorf("files %q", names)
