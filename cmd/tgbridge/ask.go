@@ -46,7 +46,7 @@ func (p place) askLeader(ctx context.Context, ask func(ctx context.Context, c *b
 			if err == nil || !isPassing(err) {
 				return err
 			}
-		} else if !errors.Is(err, errNobodyLeads) {
+		} else if !errors.Is(err, errNobodyLeads) && !errors.Is(err, lock.ErrDamaged) {
 			return err
 		}
 		select {

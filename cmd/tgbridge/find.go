@@ -70,10 +70,14 @@ func onlyBot(stateDir string) (int64, error) {
 // errNobodyLeads: there is no leader to ask.
 var errNobodyLeads = errors.New("nobody leads this bot now: start a member (tgbridge echo), or try again in a moment")
 
-// lease reads who leads.
+// lease reads who leads. A damaged registry is an error that passes while
+// members run.
 func (p place) lease() (lock.Entry, error) {
 	e, err := lock.ReadLease(p.dir, bot.LeaseKey(p.botID))
-	if err != nil {
+	switch {
+	case errors.Is(err, lock.ErrDamaged):
+		return lock.Entry{}, fmt.Errorf("%w: read registry: %w; the members make it anew within seconds, or the next one that starts does", bot.ErrState, err)
+	case err != nil:
 		return lock.Entry{}, fmt.Errorf("%w: read registry: %w", bot.ErrState, err)
 	}
 	return e, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -79,7 +80,11 @@ func (p place) health(ctx context.Context, ready bool) error {
 // it was watched, or "". Beats has each one's beat as it was seen first.
 func (p place) look(beats map[string]uint64) (string, error) {
 	lease, err := p.lease()
-	if err != nil {
+	problem := ""
+	switch {
+	case errors.Is(err, lock.ErrDamaged):
+		problem = err.Error()
+	case err != nil:
 		return "", err
 	}
 	readings, err := p.observer.Members()
@@ -87,7 +92,7 @@ func (p place) look(beats map[string]uint64) (string, error) {
 		return "", fmt.Errorf("%w: %w", bot.ErrState, err)
 	}
 	own := lock.ThisHost()
-	found, problem := false, ""
+	found := false
 	for _, r := range readings {
 		i := r.Info
 		if r.Dead() || r.Torn || i.Role == lock.RoleCommand || i.BootID != own.BootID || i.PIDNamespace != own.PIDNamespace {

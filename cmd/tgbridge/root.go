@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tgbridge/internal/secret"
+	"tgbridge/lock"
 )
 
 // cli is what the commands have in common.
@@ -143,7 +144,7 @@ func (c *cli) execute(root *cobra.Command, args []string) int {
 	switch {
 	case errors.As(err, &wrongUsage):
 		fmt.Fprintf(c.stderr, "See '%s --help'.\n", cmd.CommandPath())
-	case code == exitState:
+	case code == exitState && !errors.Is(err, lock.ErrDamaged):
 		fmt.Fprintln(c.stderr, "Another state directory is set by TGBRIDGE_STATE_DIR or --state-dir; all members must share it.")
 	}
 	return code

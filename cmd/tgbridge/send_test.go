@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,4 +183,50 @@ func TestSendWaitsForTelegram(t *testing.T) {
 	f.fault(botapitest.Fault{Method: "sendMessage", Act: botapitest.FaultCut, Effect: true, Times: 1})
 	f.run("send", "--chat", "42", "cut").wants(t, 1, "it is not known whether the message was sent: look into the chat before you send it again")
 	f.wantSent(42, "slow", "cut")
+}
+
+// TestDamagedRegistry: commands say that it passes, and send and health wait for
+// it; watching goes on.
+func TestDamagedRegistry(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.server.SetChat(botapitest.Chat{ID: 42})
+	f.led(2, "echo")
+	watch := f.start("watch", "status", "--watch", "--json")
+	registry := filepath.Join(f.dir(), "locks.json")
+	if err := os.WriteFile(registry, []byte(`{"tg`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.run("send", "--chat", "42", "through").wants(t, 0)
+	f.wantSent(42, "through")
+	eventually(t, 10*time.Second, func() string {
+		if r := f.run("health"); r.code != 0 {
+			return r.stderr
+		}
+		return ""
+	})
+	watch.signal(t, syscall.SIGINT)
+	if code := watch.wait(t, 5*time.Second); code != 0 {
+		t.Errorf("exit code %d: %s", code, watch.said)
+	}
+}
+
+// TestDamagedRegistryAlone: without members nobody repairs it; the next start
+// does.
+func TestDamagedRegistryAlone(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, quickTimes...)
+	if err := os.MkdirAll(f.dir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	registry := filepath.Join(f.dir(), "locks.json")
+	if err := os.WriteFile(registry, []byte(`{"tg`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"status"}, {"send", "--chat", "42", "x"}, {"handover"}} {
+		f.run(args...).wants(t, 4, registry, "registry is damaged", "or the next one that starts does")
+	}
+	f.run("health").wants(t, 1, "no member runs in this PID namespace")
+	f.led(1, "echo")
+	f.run("status").wants(t, 0)
 }

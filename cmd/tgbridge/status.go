@@ -60,22 +60,22 @@ func (c *cli) statusCmd() *cobra.Command {
 }
 
 // watchStatus prints the status each second until ctx ends: in place on a
-// terminal, else one after the other.
+// terminal, else one after the other. What cannot be read may be readable again
+// a second later.
 func (c *cli) watchStatus(ctx context.Context, p place, asJSON bool) error {
 	for {
 		s, err := p.status(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
 		if !asJSON && c.stdoutTerminal {
 			if _, err := fmt.Fprint(c.stdout, "\x1b[H\x1b[2J"); err != nil {
 				return err
 			}
 		}
-		if err := printStatus(c.stdout, s, asJSON); err != nil {
+		if err != nil {
+			fmt.Fprintf(c.stderr, "tgbridge: %v\n", err)
+		} else if err := printStatus(c.stdout, s, asJSON); err != nil {
 			return err
 		}
 		if !wait(ctx, time.Second) {
