@@ -88,7 +88,6 @@ type Bridge struct {
 	term    atomic.Pointer[term]
 	watched atomic.Pointer[watch] // the leader that this member follows
 	rewatch chan struct{}         // has a token when watched was set
-	stopped atomic.Bool           // draining or leaving
 	tasks   sync.WaitGroup
 }
 
