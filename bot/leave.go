@@ -23,13 +23,19 @@ func (r *role) abdicate(t *term) {
 	if !r.heirsStay(t) {
 		r.drain(r.told.Add(drainWithin), func() bool { return t.hub.HasHeirs() || r.nothingInHand() && t.hub.Idle() })
 	}
-	if _, err := r.b.poller.Stop(ctx); err != nil {
+	// A release that comes late is better than none.
+	release, cancelRelease := context.WithTimeout(r.life, releaseWithin)
+	defer cancelRelease()
+	if _, err := r.b.poller.Stop(release); err != nil {
 		r.b.log.Warn().Err(err).Msg("lease not released")
 	}
 	t.hub.Bye("")
 	t.close()
 	r.setRole(lock.RoleLeaving, 0)
 }
+
+// releaseWithin bounds the release of the lease, which takes some milliseconds.
+const releaseWithin = time.Second
 
 // settleFor is how long a leader that stops with work in hand looks whether its
 // heirs stop too.
