@@ -104,6 +104,7 @@ type watch struct {
 	lease lock.Entry
 
 	checkAt time.Time // when the lease is read next
+	left    bool      // the lease was seen released
 	lookAt  time.Time // when the beat is looked at next
 	beat    uint64    // as seen last
 	again   time.Duration
@@ -124,7 +125,9 @@ func (w *watch) work(now time.Time, slack time.Duration) time.Time {
 	}
 	if now.After(w.checkAt.Add(-slack)) {
 		w.checkAt = now.Add(w.b.o.OwnershipCheck)
-		w.check()
+		if w.check() {
+			w.checkAt = now.Add(byeWithin + slack)
+		}
 	}
 	if !now.Before(w.lookAt) {
 		w.lookAt = now.Add(w.look())
@@ -157,14 +160,23 @@ func (w *watch) look() time.Duration {
 	return min(next, max(0, w.b.o.StaleAfter-reading.Unmoved))
 }
 
+// byeWithin is how long the goodbye of a leader may take that has released the
+// lease: it names the heir, so it is waited for.
+const byeWithin = 50 * time.Millisecond
+
 // check reads the lease, and ends the Follow if it is not the leader's any more.
-func (w *watch) check() {
+// It reports whether to look again soon.
+func (w *watch) check() (again bool) {
 	present, err := w.b.lease.Current()
 	switch {
 	case err != nil: // no answer
+	case !present.Held() && !w.left:
+		w.left = true
+		return true
 	case !present.Held():
 		w.lost(&leaderLost{leaderLeft})
 	case !present.SameOwner(w.lease):
 		w.lost(&leaderLost{leaseMoved})
 	}
+	return false
 }
