@@ -270,7 +270,8 @@ func TestG9DeniedAreTold(t *testing.T) {
 func TestG9BothMustAllow(t *testing.T) {
 	f, server := newFleet(t)
 	f.run(f.options("m1"), echo("m1"))
-	f.waitMembers(1)
+	say(t, server, 99, "first")
+	waitSent(t, server, 10*time.Second, "m1 first") // it has joined itself
 	o := f.options("m2")
 	o.AllowAll, o.AllowedUsers = false, []int64{100}
 	f.run(o, echo("m2"))

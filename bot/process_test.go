@@ -519,7 +519,7 @@ func TestAllStopTogether(t *testing.T) {
 				time.Sleep(apart)
 			}
 			for _, m := range members {
-				m.wait(t, 5500*time.Millisecond)
+				m.wait(t, 8*time.Second)
 			}
 			f.stopped(t)
 			f.start("n1")
