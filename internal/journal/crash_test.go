@@ -81,6 +81,7 @@ func TestG2CrashAtEveryStep(t *testing.T) {
 		durable  int // the last one that was answered after an fsync
 		fail     int // writes that are still to fail in it
 		states   = map[string]bool{}
+		crashes  []crash
 		o        = journal.Options{RotateAt: 300}
 	)
 	journal.SetFault(&o, func(op, path string) error {
@@ -94,7 +95,7 @@ func TestG2CrashAtEveryStep(t *testing.T) {
 			copied := shadow.copy(memDir(t), loss)
 			if state := fmt.Sprint(from, now, content(copied)); !states[state] {
 				states[state] = true
-				recoverAll(t, at, copied, refs[from:now+1])
+				crashes = append(crashes, crash{at, copied, refs[from : now+1]})
 			}
 		}
 		if op == "write" && fail > 0 {
@@ -129,28 +130,36 @@ func TestG2CrashAtEveryStep(t *testing.T) {
 			}
 		}
 		answered = i
-		if t.Failed() {
-			return
-		}
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d states", len(states))
+	t.Logf("%d states", len(crashes))
+	for i, c := range crashes {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			c.recovers(t)
+		})
+	}
 }
 
-// recoverAll takes over what stands in root, cuts that short at each step and
-// takes over again. All must say one of want.
-func recoverAll(t *testing.T, at, root string, want []string) {
+// A crash is a state that was left, and what may be read from it.
+type crash struct {
+	at, root string
+	want     []string // one of these
+}
+
+// recovers takes over what was left, cuts that short at each step and takes over
+// again.
+func (c crash) recovers(t *testing.T) {
 	t.Helper()
-	dir := filepath.Join(root, "state", "journal")
 	var o journal.Options
 	journal.SetFault(&o, func(op, path string) error {
-		again := filepath.Join(copyTree(t, root), "state", "journal")
-		mustSay(t, at+", then before "+op, again, 101, journal.Options{}, want)
+		again := filepath.Join(copyTree(t, c.root), "state", "journal")
+		mustSay(t, c.at+", then before "+op, again, 101, journal.Options{}, c.want)
 		return nil
 	})
-	mustSay(t, at, dir, 100, o, want)
+	mustSay(t, c.at, filepath.Join(c.root, "state", "journal"), 100, o, c.want)
 }
 
 func mustSay(t *testing.T, at, dir string, term uint64, o journal.Options, want []string) {

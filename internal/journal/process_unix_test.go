@@ -31,7 +31,8 @@ type writer struct {
 func startWriter(t *testing.T, dir string) *writer {
 	t.Helper()
 	w := &writer{cmd: exec.Command(os.Args[0]), closed: make(chan struct{})}
-	w.cmd.Env = append(os.Environ(), helperDir+"="+dir)
+	w.cmd.Env = append(os.Environ(), helperDir+"="+dir,
+		"GORACE=atexit_sleep_ms=0") // else it sleeps for a second at its end, with the race detector
 	w.cmd.Stderr = &w.stderr
 	out, err := w.cmd.StdoutPipe()
 	mustDo(t, err)

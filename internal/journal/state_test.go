@@ -93,6 +93,7 @@ func TestStates(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			j := takeOver(t, dir, 1, journal.Options{MaxDead: 2})
 			for seq := range uint64(3) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -351,10 +352,11 @@ func TestS16Damage(t *testing.T) {
 		{"the last update", bytes.Replace(data, []byte(`"n":5`), []byte(`"n":8`), 1), "5", true},
 		{"last line", data[:len(data)-3], "", false},
 		{"NULs at the end", append(bytes.Clone(data), make([]byte, 5000)...), "", false},
-		{"a very long line", append(append(append(bytes.Clone(data), make([]byte, journal.MaxLine+5)...), '\n'), lines[1]...), "", true},
+		{"a very long line", slices.Concat(data, make([]byte, journal.MaxLine+5), []byte("\n"), lines[1]), "", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			mustDo(t, os.Mkdir(filepath.Join(dir, "1"), 0o700))
 			mustDo(t, os.WriteFile(filepath.Join(dir, "1", "1.log"), tt.data, 0o600))
