@@ -24,7 +24,17 @@ func TestKilledAtEverySystemCall(t *testing.T) {
 	if err != nil {
 		t.Skip("strace is not installed")
 	}
-	killAt := func(call string, n int) func(*exec.Cmd) {
+	for _, call := range []string{"mkdirat", "openat", "write", "pwrite64", "flock", "fsync", "renameat", "unlinkat"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			killAtEach(t, strace, call)
+		})
+	}
+}
+
+// killAtEach kills a member at each system call of one kind.
+func killAtEach(t *testing.T, strace, call string) {
+	killAt := func(n int) func(*exec.Cmd) {
 		return func(c *exec.Cmd) {
 			c.Args = []string{strace, "-f", "-o", "/dev/null", "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n), c.Path}
 			c.Path = strace
@@ -33,31 +43,27 @@ func TestKilledAtEverySystemCall(t *testing.T) {
 	dir := newState(t)
 	m := openMember(t, dir)
 	var last uint64
-	total := 0
-	for _, call := range []string{"mkdirat", "openat", "write", "pwrite64", "flock", "fsync", "renameat", "unlinkat"} {
-		n := 1
-		for ; n < 100; n++ {
-			makeGuard(t, dir, whole(t, deadMember(t, dir)))
-			p := start(t, "once", helperArgs{Dir: dir}, killAt(call, n))
-			_, ended := <-p.lines
-			if err := p.wait(); ended && err == nil {
-				break
-			}
-			if p.errs.Len() != 0 {
-				t.Skip("strace does not work here:", p.errs.String())
-			}
-			last = recovers(t, dir, m, last, fmt.Sprintf("%s %d", call, n))
+	n := 1
+	for ; n < 100; n++ {
+		makeGuard(t, dir, whole(t, deadMember(t, dir)))
+		p := start(t, "once", helperArgs{Dir: dir}, killAt(n))
+		_, ended := <-p.lines
+		if err := p.wait(); ended && err == nil {
+			break
 		}
-		if n == 1 || n == 100 {
-			t.Errorf("%s: killed %d times", call, n-1)
+		if p.errs.Len() != 0 {
+			t.Skip("strace does not work here:", p.errs.String())
 		}
-		total += n - 1
+		last = recovers(t, dir, m, last, fmt.Sprintf("%s %d", call, n))
+	}
+	if n == 1 || n == 100 {
+		t.Errorf("killed %d times", n-1)
 	}
 	noDebris(t, dir)
 	if left, err := filepath.Glob(filepath.Join(dir, "members", ".*")); err != nil || len(left) != 0 {
 		t.Errorf("left: %v %v", left, err)
 	}
-	t.Logf("killed at each of %d system calls", total)
+	t.Logf("killed at each of %d", n-1)
 }
 
 // recovers checks that a member leads at once, under a higher term, and that a

@@ -50,6 +50,7 @@ func nextLeader(t *testing.T, leads chan *process) *process {
 // TestF35Deleted deletes files under a live leader, while two others are ready
 // to take over: nobody leads beside it, and in the end one leads.
 func TestF35Deleted(t *testing.T) {
+	t.Parallel()
 	remove := func(names ...string) func(dir string) error {
 		return func(dir string) error {
 			var err error
@@ -112,6 +113,7 @@ func TestF35Deleted(t *testing.T) {
 // TestF39BeatsAlone kills leaders where kernel locks tell nothing: the next one
 // leads when the beat stood for stale-after, and never before the end.
 func TestF39BeatsAlone(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []string{"never excludes", "always fails", "own boot id"} {
 		t.Run("F39 "+fault, func(t *testing.T) {
 			t.Parallel()

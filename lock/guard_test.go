@@ -371,6 +371,7 @@ func TestStateDirectoryRemovedInside(t *testing.T) {
 
 // TestD8DiskFull needs a small file system of its own.
 func TestD8DiskFull(t *testing.T) {
+	t.Parallel()
 	dir := newState(t)
 	if err := mountSmall(t, dir); err != nil {
 		t.Skip("no small file system to be had:", err)

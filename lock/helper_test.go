@@ -7,11 +7,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,7 +49,22 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	// The parallel tests wait for most of their time. The flag itself has the
+	// last word.
+	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
+}
+
+// repeats returns how often a test repeats what it does with processes: usual,
+// or long if the environment variable LONG_TESTS is not empty, for the full
+// numbers of the field cases.
+func repeats(usual, long int) int {
+	if os.Getenv("LONG_TESTS") != "" {
+		return long
+	}
+	return usual
 }
 
 // newDir returns the path of a state directory that is not there yet.
@@ -179,7 +197,8 @@ func start(tb testing.TB, helper string, a helperArgs, change ...func(*exec.Cmd)
 		tb.Fatal(err)
 	}
 	p := &process{tb: tb, cmd: exec.Command(exe), lines: make(chan string, 1000)}
-	p.cmd.Env = append(os.Environ(), "LOCK_TEST_HELPER="+helper, "LOCK_TEST_ARGS="+string(args))
+	p.cmd.Env = append(os.Environ(), "LOCK_TEST_HELPER="+helper, "LOCK_TEST_ARGS="+string(args),
+		"GORACE=atexit_sleep_ms=0") // else a helper with the race detector sleeps for a second at its end
 	for _, c := range change {
 		c(p.cmd)
 	}

@@ -167,7 +167,8 @@ func checkHistory(t *testing.T, path string) (terms int) {
 }
 
 // TestF34RewrittenByRename has ten processes contend for the lease, while
-// another program's entry in the registry is rewritten 1,000 times.
+// another program's entry in the registry is rewritten 100 times, in long tests
+// 1,000 times.
 func TestF34RewrittenByRename(t *testing.T) {
 	dir := newState(t)
 	m := openMember(t, dir)
@@ -175,10 +176,7 @@ func TestF34RewrittenByRename(t *testing.T) {
 	writeFile(t, history, "")
 	ps := startAll(t, 10, "cycle", helperArgs{Dir: dir, Extra: history})
 	o := lock.TransactionOptions{Dir: dir, File: "locks.json", Member: m, StaleAfter: testStaleAfter}
-	rewrites := 1000
-	if testing.Short() {
-		rewrites = 100
-	}
+	rewrites := repeats(100, 1000)
 	for i := range rewrites {
 		err := lock.Transaction(context.Background(), o, func(current []byte) ([]byte, error) {
 			if current == nil {
@@ -204,10 +202,7 @@ func TestF34RewrittenByRename(t *testing.T) {
 // transaction: whatever they leave blocks nobody, the registry always parses,
 // and no term is given twice (F44, S1, D5).
 func TestKilledAtRandom(t *testing.T) {
-	kills := 90
-	if testing.Short() {
-		kills = 20
-	}
+	kills := repeats(30, 210)
 	dir := newState(t)
 	history := filepath.Join(t.TempDir(), "history")
 	writeFile(t, history, "")
@@ -275,6 +270,7 @@ func TestKilledInsideIsReclaimedAtOnce(t *testing.T) {
 // after stale-after, and when it wakes the file system refuses what it wanted
 // to publish (D3, D4, G5).
 func TestStoppedInside(t *testing.T) {
+	t.Parallel()
 	dir := newState(t)
 	m := openMember(t, dir)
 	p := start(t, "stop", helperArgs{Dir: dir, Extra: "stop"})
@@ -304,6 +300,7 @@ func TestStoppedInside(t *testing.T) {
 // TestStopsAndKills mixes stops that are longer than stale-after with kills,
 // and looks for doubled terms.
 func TestStopsAndKills(t *testing.T) {
+	t.Parallel()
 	dir := newState(t)
 	openMember(t, dir)
 	history := filepath.Join(t.TempDir(), "history")
@@ -343,6 +340,7 @@ func TestStopsAndKills(t *testing.T) {
 // TestHungOwner stops an owner outside of any transaction: refused while it is
 // watched for less than stale-after, taken then, forgotten when it wakes.
 func TestHungOwner(t *testing.T) {
+	t.Parallel()
 	dir := newState(t)
 	m := openMember(t, dir)
 	owner := startAll(t, 1, "member", helperArgs{Dir: dir})[0]
@@ -419,6 +417,7 @@ func TestKilledOwnerIsReplacedAtOnce(t *testing.T) {
 // TestF36NewPIDNamespace: the registry names pid 1 of this host; a member starts
 // as pid 1 of a new PID namespace.
 func TestF36NewPIDNamespace(t *testing.T) {
+	t.Parallel()
 	dir := newState(t)
 	host := lock.ThisHost()
 	if host.BootID == "" || host.PIDNamespace == "" {
