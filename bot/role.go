@@ -44,6 +44,11 @@ func (r *role) turn() error {
 	}
 	r.present, r.judged = present, state
 	p := decide(r.situation)
+	if p.join {
+		// Each turn looks at the leader. Looks that are further apart than
+		// heartbeats do not add up to one that hangs.
+		p.delay = min(p.delay, r.b.o.Heartbeat)
+	}
 	if p.delay > 0 && !r.wait(p) {
 		return nil
 	}
