@@ -205,7 +205,7 @@ func (f *fleet) runWith(stdin string, env []string, args ...string) result {
 	return f.runCommand(cmd)
 }
 
-// runCommand runs a command to its end, within a minute.
+// runCommand runs a command to its end, within two minutes.
 func (f *fleet) runCommand(cmd *exec.Cmd) result {
 	f.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -215,7 +215,7 @@ func (f *fleet) runCommand(cmd *exec.Cmd) result {
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}
-	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 	err := cmd.Wait()
 	var exit *exec.ExitError

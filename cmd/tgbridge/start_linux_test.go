@@ -120,7 +120,7 @@ func TestF46LongStateDirectory(t *testing.T) {
 	leader, follower := f.led(2, "echo")
 	f.run("status").wants(t, 0)
 	leader.signal(t, syscall.SIGKILL)
-	if e := f.waitLeader(1, 5*time.Second); e.PID != follower.pid() {
+	if e := f.waitLeader(1, 15*time.Second); e.PID != follower.pid() {
 		t.Errorf("pid %d leads", e.PID)
 	}
 	f.say(42, "hello")
@@ -163,7 +163,7 @@ func TestF37TwoNamespaces(t *testing.T) {
 	if err := syscall.Kill(inner(t, leader), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if next := f.waitLeader(e.Epoch, 3*time.Second); next.Name != follower.name {
+	if next := f.waitLeader(e.Epoch, 15*time.Second); next.Name != follower.name {
 		t.Errorf("%s leads", next.Name)
 	}
 	in(follower, "health", "--ready").wants(t, 0)
@@ -195,7 +195,7 @@ func TestF36FirstPIDAgain(t *testing.T) {
 				}
 			}
 			f.startCommand("second", unshare(t, container, program(t), "echo"))
-			f.waitLeader(e.Epoch, 4*time.Second) // 1.5 s + 1 s without a file, on a machine that does nothing else
+			f.waitLeader(e.Epoch, 15*time.Second) // 3 s on a machine that does nothing else
 		})
 	}
 }

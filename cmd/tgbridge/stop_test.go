@@ -28,7 +28,7 @@ func TestF12StopInAPoll(t *testing.T) {
 				if code := p.wait(t, 10*time.Second); code != 0 {
 					t.Errorf("%s: exit code %d", p.name, code)
 				}
-				if took := time.Since(began); took > 2*time.Second {
+				if took := time.Since(began); took > 5*time.Second { // 2 s on a machine that does nothing else
 					t.Errorf("%s: took %v", p.name, took)
 				}
 				if text := p.said.String(); !strings.Contains(text, `"asked to stop by signal: `) || !strings.Contains(text, `"stopped"`) {
@@ -61,7 +61,7 @@ func TestSecondSignal(t *testing.T) {
 	if code := p.wait(t, 5*time.Second); code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("took %v", took)
 	}
 	if !strings.HasSuffix(p.said.String(), "tgbridge: second signal: ending at once\n") {
@@ -132,8 +132,8 @@ func TestF53FailureAfterTheLease(t *testing.T) {
 	began := time.Now()
 	before, _ := f.leader()
 	f.start("m2", "echo")
-	f.waitLeader(before.Epoch, 5*time.Second)
-	if took := time.Since(began); took > 3*time.Second {
+	f.waitLeader(before.Epoch, 20*time.Second)
+	if took := time.Since(began); took > 8*time.Second { // 3 s on a machine that does nothing else
 		t.Errorf("led after %v", took)
 	}
 }
