@@ -242,6 +242,9 @@ func (j *Journal) write(lines []byte) error {
 	f := j.files[len(j.files)-1]
 	if _, err := f.Write(lines); err != nil {
 		j.broken = true
+		// What of it was written must not be found by a successor beside the
+		// same written again: an error says that nothing is in effect.
+		_ = f.Truncate(j.end)
 		return wrap("write journal", err)
 	}
 	j.dirty = true
