@@ -42,7 +42,7 @@ func judge(method string, err error) verdict {
 	switch {
 	case e.Code == http.StatusTooManyRequests:
 		return verdict{action: wait}
-	case e.Code >= 500 && strings.Contains(e.Description, "sent message was immediately deleted"):
+	case e.Code >= 500 && e.IsFinal():
 		return verdict{action: fail}
 	case e.Code >= 500:
 		return verdict{action: repeat, maybe: !isRead(method)}
@@ -66,6 +66,12 @@ func judgeTransport(method string, err *TransportError) verdict {
 	default:
 		return verdict{action: doubt}
 	}
+}
+
+// IsFinal reports whether an answer with 5xx says that the call had its effect, so
+// that it must not be made again.
+func (e *Error) IsFinal() bool {
+	return strings.Contains(e.Description, "sent message was immediately deleted")
 }
 
 // isAlreadySo recognises refusals that say that what was asked for is so
