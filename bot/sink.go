@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc64"
+	"syscall"
 
 	"tgbridge/bus"
 	"tgbridge/internal/journal"
@@ -19,6 +20,16 @@ type sink struct{ b *Bridge }
 var _ polling.Sink = sink{}
 
 var errNoTerm = errors.New("no term under way")
+
+// Ready waits for the takeover of the journal.
+func (s sink) Ready() <-chan struct{} {
+	if t := s.b.term.Load(); t != nil {
+		return t.opened
+	}
+	none := make(chan struct{})
+	close(none)
+	return none
+}
 
 // Commit makes a batch durable, then hands it to the hub. Updates of senders
 // who are not allowed go no further than here.
@@ -41,6 +52,9 @@ func (s sink) Commit(ctx context.Context, batch []polling.Update, unreadable []j
 		case err = <-done:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+		if errors.Is(err, journal.ErrDiskFull) { // as polling knows it, on every system
+			err = fmt.Errorf("%w: %w", syscall.ENOSPC, err)
 		}
 		if err != nil {
 			return fmt.Errorf("journal updates: %w", err)

@@ -26,6 +26,7 @@ type term struct {
 	failed   chan error          // has the reason why the term cannot go on
 	refused  error               // why there is no journal, once lame is closed
 	lame     chan struct{}       // closed when the journal could not be taken over
+	opened   chan struct{}       // closed with either of lame and ready
 	ready    chan struct{}       // closed when journal is set and the hub is open
 	journal  *journal.Journal    // after ready
 	writes   *writes             // to the journal
@@ -46,6 +47,7 @@ func (b *Bridge) beginTerm(_ context.Context, r lock.Result) error {
 		handover: make(chan bus.HeirChoice, 1),
 		failed:   make(chan error, 1),
 		lame:     make(chan struct{}),
+		opened:   make(chan struct{}),
 		ready:    make(chan struct{}),
 	}
 	t.writes = &writes{t: t}
@@ -103,6 +105,7 @@ func (t *term) open() {
 	if err != nil {
 		t.refused = fmt.Errorf("take over journal: %w", err)
 		close(t.lame)
+		close(t.opened)
 		t.fail(t.refused)
 		return
 	}
@@ -123,6 +126,7 @@ func (t *term) open() {
 		return // closed meanwhile
 	}
 	close(t.ready)
+	close(t.opened)
 	t.watch()
 }
 

@@ -414,6 +414,12 @@ func (s *sink) Confirmed(offset int64, empty bool) {
 	s.tr.add("confirmed %d empty=%v", offset, empty)
 }
 
+func (s *sink) Ready() <-chan struct{} {
+	ready := make(chan struct{})
+	close(ready)
+	return ready
+}
+
 func (s *sink) Full() (<-chan struct{}, bool) {
 	s.mu.Lock()
 	wedge, room := s.wedge, s.room

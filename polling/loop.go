@@ -248,6 +248,15 @@ func (lp *loop) settle() {
 	b, asked, confirm := lp.batch, lp.asked, lp.confirm
 	lp.confirm = false
 	lp.spawn(PhaseChecking, func(job uint64) (result, bool) {
+		// The sink may still be taking over what its predecessor left: as long as
+		// that takes, but nothing is late before it.
+		lp.l.jobPhase(job, PhaseWaiting, 0)
+		select {
+		case <-lp.p.o.Sink.Ready():
+		case <-lp.l.gate.ctx.Done():
+			return result{}, false
+		}
+		lp.l.jobPhase(job, PhaseChecking, lp.p.o.ownDeadline())
 		if !lp.verify(lp.l.gate.ctx) {
 			return result{}, false
 		}

@@ -62,6 +62,9 @@ type Source interface {
 
 // A Sink takes in what was fetched.
 type Sink interface {
+	// Ready returns a channel that is closed once Confirmed and Commit go on at
+	// once, or fail at once: waiting for it has no limit. It must not block.
+	Ready() <-chan struct{}
 	// Commit makes the batch durable: when it returns nil, every update of it
 	// survives the loss of power, and may be confirmed to Telegram. The order
 	// is that of the answer. unreadable are elements without a readable id, in
