@@ -302,7 +302,7 @@ func (c *Calls) run(call Call, own *ownCall, log CallLog, term int) {
 		}
 	}
 	told := false
-	if errors.Is(err, ErrNotBegun) {
+	if errors.Is(err, ErrNotBegun) || err == nil && r.Passing {
 		_ = log.Withdraw(call.Request) // a successor asks this member in any case
 	} else {
 		if err != nil {
@@ -314,7 +314,7 @@ func (c *Calls) run(call Call, own *ownCall, log CallLog, term int) {
 	defer c.mu.Unlock()
 	own.result, own.err, own.told = r, err, told
 	close(own.done)
-	if err != nil {
+	if err != nil || r.Passing {
 		delete(c.own, call.Request)
 		if c.term != term {
 			c.notMade[call.Request] = true

@@ -3,6 +3,7 @@ package bus
 import (
 	"fmt"
 	"sync"
+	"time"
 )
 
 // step applies an event and carries out what was decided.
@@ -85,6 +86,9 @@ func (h *Hub) carryOut(a Action, s *stream) {
 	}
 }
 
+// replyAgainAfter is how long a reply waits whose sending failed.
+const replyAgainAfter = time.Second
+
 func (h *Hub) sendReply(a Action) {
 	select {
 	case h.sendCh <- struct{}{}:
@@ -92,10 +96,18 @@ func (h *Hub) sendReply(a Action) {
 	case <-h.ctx.Done():
 		return
 	}
-	if err := h.o.SendReply(h.ctx, a.Item); err != nil {
-		// The delivery stays as it is: the successor sends what is left.
-		h.o.Logger.Debug().Err(err).Str("delivery", a.Item.ID).Msg("reply left to the successor")
-		return
+	for {
+		err := h.o.SendReply(h.ctx, a.Item)
+		if err == nil {
+			break
+		}
+		if h.ctx.Err() != nil {
+			// The delivery stays as it is: the successor sends what is left.
+			h.o.Logger.Debug().Err(err).Str("delivery", a.Item.ID).Msg("reply left to the successor")
+			return
+		}
+		h.o.Logger.Warn().Err(err).Str("delivery", a.Item.ID).Dur("delay", replyAgainAfter).Msg("reply not sent; trying again")
+		_ = pause(h.ctx, replyAgainAfter)
 	}
 	h.tell(func(d *Dispatcher, now Now) { d.ReplyDone(now, a.Item.ID) })
 }

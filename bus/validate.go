@@ -9,6 +9,9 @@ import (
 // maxID is how long the id of a delivery or a request may be, in bytes.
 const maxID = 200
 
+// maxTerm leaves terms above it: what every language's numbers hold is 2^53-1.
+const maxTerm = 1 << 52
+
 // validate checks what a member says of itself.
 func (j *JoinRequest) validate(instance string) error {
 	switch {
@@ -20,6 +23,9 @@ func (j *JoinRequest) validate(instance string) error {
 		return errors.New("name must have 1 to 300 bytes and no control characters")
 	case j.Concurrency < 1 || j.Concurrency > 10_000:
 		return errors.New("concurrency must be 1 to 10000")
+	}
+	if j.HighestTerm > maxTerm {
+		return fmt.Errorf("highest_term %d is above any term", j.HighestTerm)
 	}
 	for _, a := range j.Finished {
 		if err := a.validate(); err != nil {

@@ -98,6 +98,9 @@ func (s CallState) ended() bool { return s.Result != nil || s.NotBegun }
 type CallResult struct {
 	Status int             `json:"status"` // HTTP status of the bus answer
 	Body   json.RawMessage `json:"body"`   // at most MaxResult bytes
+	// Passing: the call surely had no effect, so this answers who asked and is
+	// not kept: the same call may be made later.
+	Passing bool `json:"-"`
 }
 
 // A JoinRequest is the body of POST /v1/join.

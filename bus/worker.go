@@ -70,6 +70,7 @@ type Worker struct {
 
 // session is the time with one leader.
 type session struct {
+	ctx          context.Context // ends with it
 	client       *Client
 	registration string
 	term         uint64
@@ -173,7 +174,7 @@ func (w *Worker) Follow(ctx context.Context, t Target, onJoin func(welcome Messa
 		return err
 	}
 	defer sub.Close()
-	s := &session{client: client, registration: sub.Welcome.Registration, term: t.Term}
+	s := &session{ctx: ctx, client: client, registration: sub.Welcome.Registration, term: t.Term}
 	w.welcome(s, join, sub.Welcome)
 	defer w.part()
 	onJoin(sub.Welcome)

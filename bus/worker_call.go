@@ -35,7 +35,7 @@ func (w *Worker) Call(ctx context.Context, method, contentType string, body []by
 		if err != nil {
 			return nil, err
 		}
-		answer, err := s.client.Call(ctx, s.registration, call, of)
+		answer, err := s.call(ctx, call, of)
 		switch {
 		case err == nil:
 			return answer, nil
@@ -56,6 +56,15 @@ func (w *Worker) Call(ctx context.Context, method, contentType string, body []by
 			return nil, err
 		}
 	}
+}
+
+// call makes a call in this session, and gives it up when the session ends: a
+// leader that hangs never answers.
+func (s *session) call(ctx context.Context, call Call, of Held) (json.RawMessage, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	return s.client.Call(ctx, s.registration, call, of)
 }
 
 // requestOf returns the id of a call that a handler makes: the same in every
