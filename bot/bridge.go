@@ -87,6 +87,7 @@ type Bridge struct {
 	setEnd  context.CancelCauseFunc
 	term    atomic.Pointer[term]
 	watched atomic.Pointer[watch] // the leader that this member follows
+	proven  atomic.Bool           // Telegram has taken the token: this member followed a leader
 	rewatch chan struct{}         // has a token when watched was set
 	tasks   sync.WaitGroup
 }
@@ -212,7 +213,7 @@ func (b *Bridge) start(life context.Context) (err error) {
 		Lock: b.lease, Source: source{b.client}, Sink: sink{b}, Cwd: cwd,
 		OnAcquired: b.beginTerm, BeforeRelease: b.stopDispatch,
 		PollTimeout: b.o.PollTimeout, OwnershipCheck: b.o.OwnershipCheck, StaleAfter: b.o.StaleAfter,
-		AllowedUpdates: b.o.AllowedUpdates, WebhookDelete: b.o.WebhookDelete, Logger: b.log,
+		AllowedUpdates: b.o.AllowedUpdates, WebhookDelete: b.o.WebhookDelete, TokenProven: b.proven.Load, Logger: b.log,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)

@@ -44,22 +44,37 @@ func (b *Bridge) perform(ctx context.Context, c bus.Call) (bus.CallResult, error
 	switch {
 	case err == nil:
 		return answerResult(answer{OK: true, Result: result}), nil
+	case errors.Is(err, errNotLeading), errors.Is(err, errUnchecked),
+		ctx.Err() != nil && telegram.SurelyNoEffect(err):
+		// Of what was tried before only answers of 429 and 5xx can have come, after
+		// which a call may be made again (G7): the successor does.
+		return bus.CallResult{}, fmt.Errorf("%w: %w", bus.ErrNotBegun, err)
+	case c.Again && isOutage(err):
+		// A reply is owed however long Telegram cannot be reached.
+		return bus.CallResult{}, fmt.Errorf("%w: %w", bus.ErrNotBegun, err)
 	case errors.Is(err, telegram.ErrOutcomeUnknown):
 		b.log.Warn().Err(err).Str("method", c.Method).Msg("outcome of a call is unknown")
 		return refusalResult(http.StatusBadGateway, bus.CodeUnknown, err), nil
-	case errors.Is(err, errNotLeading), errors.Is(err, errUnchecked):
-		return bus.CallResult{}, fmt.Errorf("%w: %w", bus.ErrNotBegun, err)
-	case c.Again && telegram.SurelyNoEffect(err):
-		// A reply is owed however long Telegram cannot be reached.
-		return bus.CallResult{}, fmt.Errorf("%w: %w", bus.ErrNotBegun, err)
 	case errors.As(err, &refused):
 		return answerResult(answer{
 			Code: refused.Code, Description: refused.Description,
 			Parameters: parameters{RetryAfter: int(refused.RetryAfter.Seconds()), MigrateTo: refused.MigrateTo},
 		}), nil
 	default:
-		return refusalResult(http.StatusBadGateway, bus.CodeTelegram, err), nil
+		r := refusalResult(http.StatusBadGateway, bus.CodeTelegram, err)
+		r.Passing = telegram.SurelyNoEffect(err)
+		return r, nil
 	}
+}
+
+// isOutage reports whether a call failed because Telegram cannot be reached, or
+// answers with 5xx, so that it may be made again (G7).
+func isOutage(err error) bool {
+	var refused *telegram.Error
+	if errors.As(err, &refused) {
+		return refused.Code >= 500 && !refused.IsFinal()
+	}
+	return telegram.SurelyNoEffect(err)
 }
 
 // answer is an answer of the Bot API.

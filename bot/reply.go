@@ -71,6 +71,10 @@ func (t *term) sendParts(ctx context.Context, it bus.Item, facts telegram.Facts,
 			Request: it.ID + "#" + strconv.Itoa(i+1), Method: "sendMessage", ContentType: "application/json",
 			Body: sendMessageBody(facts, part), Seq: it.Seq, Lane: it.Lane, Again: true,
 		})
+		if errors.Is(err, bus.ErrOtherRequest) {
+			// Another version began this part, in other words or otherwise cut.
+			result, err = bus.CallResult{Status: http.StatusConflict}, nil
+		}
 		if err != nil {
 			return "", err
 		}

@@ -301,6 +301,7 @@ func (r *role) complain(e lock.Entry, err error) {
 
 // joinedLeader is told of each welcome.
 func (b *Bridge) joinedLeader(e lock.Entry, m bus.Message) {
+	b.proven.Store(true)
 	if err := b.member.SetName(m.Name); err != nil {
 		b.log.Warn().Err(err).Msg("name not written")
 	}

@@ -49,7 +49,7 @@ func (w *writes) add(records []journal.Record, durable bool, done func(error)) {
 
 func (w *writes) submit(x write) {
 	w.t.journal.Write(x.records, x.durable, func(err error) {
-		if errors.Is(err, journal.ErrDiskFull) && w.t.ctx.Err() == nil {
+		if w.isFull(err) {
 			w.keep(x)
 			return
 		}
@@ -58,28 +58,49 @@ func (w *writes) submit(x write) {
 	})
 }
 
+// isFull reports whether a write may be tried again in this term.
+func (w *writes) isFull(err error) bool {
+	return errors.Is(err, journal.ErrDiskFull) && w.t.ctx.Err() == nil
+}
+
 // keep puts a refused write back into its place.
 func (w *writes) keep(x write) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	at, _ := slices.BinarySearchFunc(w.refused, x, func(a, b write) int { return cmp.Compare(a.number, b.number) })
 	w.refused = slices.Insert(w.refused, at, x)
-	if !w.retries {
-		w.retries = true
-		w.t.b.log.Warn().Dur("delay", retryFull).Msg("no space left for the journal: free some in the state directory")
+	first := !w.retries
+	w.retries = true
+	w.mu.Unlock()
+	if first {
 		time.AfterFunc(retryFull, w.flush)
 	}
 }
 
-// flush gives everything refused to the journal again; after the end of the term
-// too, which answers with its error.
+// flush gives everything refused to the journal again, one after the other; what
+// comes meanwhile queues up behind. After the end of the term the journal answers
+// with its error.
 func (w *writes) flush() {
-	w.mu.Lock()
-	due := w.refused
-	w.refused = nil
-	w.retries = false
-	w.mu.Unlock()
-	for _, x := range due {
-		w.submit(x)
+	for {
+		w.mu.Lock()
+		if len(w.refused) == 0 {
+			w.retries = false
+			w.mu.Unlock()
+			return
+		}
+		x := w.refused[0]
+		w.mu.Unlock()
+		done := make(chan error, 1)
+		w.t.journal.Write(x.records, x.durable, func(err error) { done <- err })
+		err := <-done
+		if w.isFull(err) {
+			w.t.b.log.Warn().Dur("delay", retryFull).Msg("no space left for the journal: free some in the state directory")
+			time.Sleep(retryFull)
+			continue
+		}
+		w.mu.Lock()
+		w.refused = slices.DeleteFunc(w.refused, func(o write) bool { return o.number == x.number })
+		w.mu.Unlock()
+		w.t.madeRoom()
+		x.done(err)
 	}
 }
