@@ -192,7 +192,7 @@ func (f *fleet) waitMembers(n int) {
 func (f *fleet) waitPending(n int) {
 	f.t.Helper()
 	eventually(f.t, 15*time.Second, func() string {
-		if s := f.status(); s.Pending != n || s.Role != string(lock.RoleLeader) {
+		if s := f.status(); !s.Counted || s.Pending != n || s.Role != string(lock.RoleLeader) {
 			return fmt.Sprintf("%d deliveries are pending, want %d", s.Pending, n)
 		}
 		return ""

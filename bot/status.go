@@ -3,6 +3,7 @@ package bot
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -18,10 +19,43 @@ type Status struct {
 	Term        uint64         `json:"term"`
 	Leader      *LeaderStatus  `json:"leader"` // null: nobody leads
 	Members     []MemberStatus `json:"members"`
-	Pending     int            `json:"pending"`
-	DeadLetters int            `json:"dead_letters"`
+	Counted     bool           `json:"-"`            // Pending and DeadLetters are known: by a leader that has read the journal
+	Pending     int            `json:"pending"`      // null unless Counted
+	DeadLetters int            `json:"dead_letters"` // null unless Counted
 	Poll        PollStatus     `json:"poll"`
 	Denied      []DeniedSender `json:"denied,omitempty"` // the last ten, as the leader saw them
+}
+
+// plainStatus is Status without methods.
+type plainStatus Status
+
+// countedStatus is how a Status is encoded: what is not known is null.
+type countedStatus struct {
+	plainStatus
+	Pending     *int `json:"pending"`
+	DeadLetters *int `json:"dead_letters"`
+}
+
+// MarshalJSON encodes a Status.
+func (s Status) MarshalJSON() ([]byte, error) {
+	c := countedStatus{plainStatus: plainStatus(s)}
+	if s.Counted {
+		c.Pending, c.DeadLetters = &s.Pending, &s.DeadLetters
+	}
+	return json.Marshal(c)
+}
+
+// UnmarshalJSON decodes a Status.
+func (s *Status) UnmarshalJSON(text []byte) error {
+	var c countedStatus
+	if err := json.Unmarshal(text, &c); err != nil {
+		return err
+	}
+	*s = Status(c.plainStatus)
+	if s.Counted = c.Pending != nil && c.DeadLetters != nil; s.Counted {
+		s.Pending, s.DeadLetters = *c.Pending, *c.DeadLetters
+	}
+	return nil
 }
 
 // LeaderStatus is who leads.
@@ -77,9 +111,8 @@ func (b *Bridge) statusAnswer(context.Context) any {
 		c := counts[s.Members[i].Instance]
 		s.Members[i].Lanes, s.Members[i].InFlight = c.Lanes, c.InFlight
 	}
-	s.Pending = pending
 	if t.isReady() {
-		s.DeadLetters = len(t.journal.DeadLetters())
+		s.Counted, s.Pending, s.DeadLetters = true, pending, len(t.journal.DeadLetters())
 	}
 	s.Denied = b.denied.recent()
 	return s
