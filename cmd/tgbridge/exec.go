@@ -56,7 +56,7 @@ never the token.`,
 			defer reaping.Wait()
 			return c.runMember(cmd, func(ctx context.Context, cfg config.Config, _ *bot.Bridge, log zerolog.Logger) bot.Handler {
 				for _, l := range command.Limits() {
-					log.Info().Msg(l)
+					log.Debug().Msg(l)
 				}
 				h.env, h.log = withoutUpdate(cfg.ChildEnv(c.environ)), log
 				reaping.Go(func() {
@@ -106,11 +106,20 @@ func (h *commandHandler) Handle(ctx context.Context, u *bot.Update) (bot.Reply, 
 	case err != nil:
 		return bot.Reply{}, err
 	case result.Signal != "":
-		return bot.Reply{}, fmt.Errorf("the command was ended by %s", result.Signal)
+		return bot.Reply{}, fmt.Errorf("the command was ended by %s%s", result.Signal, stderrNote(result))
 	case result.ExitCode != 0:
-		return bot.Reply{}, fmt.Errorf("the command exited with code %d", result.ExitCode)
+		return bot.Reply{}, fmt.Errorf("the command exited with code %d%s", result.ExitCode, stderrNote(result))
 	}
 	return bot.Reply{Text: replyText(result)}, nil
+}
+
+// stderrNote says where to find what a command said of its failure. It may hold
+// what the user wrote, which no log does unless asked.
+func stderrNote(r command.Result) string {
+	if r.Stderr == "" {
+		return ""
+	}
+	return "; it wrote to stderr: --log-level debug shows it"
 }
 
 // stdin returns what the command reads, and whether it runs at all.

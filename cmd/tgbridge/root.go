@@ -79,6 +79,7 @@ Telegram, all get their share of the updates, and when that one dies, hangs or
 is stopped, another takes over.
 
 Settings are environment variables, such as TELEGRAM_BOT_TOKEN, or flags.`,
+		Version:       buildVersion(),
 		SilenceErrors: true, // execute prints them, with the exit code
 		SilenceUsage:  true,
 	}

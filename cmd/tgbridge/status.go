@@ -150,7 +150,11 @@ func printStatus(w io.Writer, s bot.Status, asJSON bool) error {
 		if s.Poll.LastError != "" {
 			line("last error\t%s", s.Poll.LastError)
 		}
+	}
+	if s.Counted {
 		line("pending\t%d, dead letters %d", s.Pending, s.DeadLetters)
+	} else {
+		line("pending\tnot known: only a leader that has read the journal tells")
 	}
 	line("\nMEMBER\tPID\tHOST\tROLE\tLANES\tIN FLIGHT\tLAST SEEN")
 	for _, m := range s.Members {

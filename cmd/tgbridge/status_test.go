@@ -127,8 +127,9 @@ func TestStatusOfFrozenLeader(t *testing.T) {
 		t.Errorf("took %v", r.took)
 	}
 	for _, want := range []string{
-		`leader  m1 \(pid \d+ on \S+\), term 1, since `,
-		`source  the files: no leader answered`,
+		`leader +m1 \(pid \d+ on \S+\), term 1, since `,
+		`source +the files: no leader answered`,
+		`pending +not known`,
 		`m1 +\d+ +\S+ +leader +0 +0 +[2-9]s ago`,
 	} {
 		if !regexp.MustCompile(want).MatchString(r.stdout) {
