@@ -84,6 +84,7 @@ func printUsage(out io.Writer, url string, f flags) {
 	for _, token := range f.tokens {
 		fmt.Fprintf(out, "  export TELEGRAM_BOT_TOKEN=%s\n", token)
 	}
+	fmt.Fprintf(out, "  export TGBRIDGE_ALLOWED_USERS=%d\n", f.user)
 	if f.control {
 		fmt.Fprintf(out, `
   curl -d '{"user":%d,"text":"hello"}' %[2]s/control/message
