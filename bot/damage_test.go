@@ -353,7 +353,8 @@ func TestF24TwoBots(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitSent(t, server, 10*time.Second, "222 hello")
-	if s := g.status(); s.BotID != 222 || s.Term != 1 || s.Pending != 0 {
+	g.waitPending(0)
+	if s := g.status(); s.BotID != 222 || s.Term != 1 {
 		t.Errorf("status of 222: %+v", s)
 	}
 	first := f.run(f.options("111"), echo("111"))
