@@ -117,7 +117,7 @@ func newLock(tb testing.TB, dir string, m *lock.Member) *lock.Lock {
 
 func testOptions(dir string, m *lock.Member) lock.Options {
 	return lock.Options{
-		Dir: dir, Key: key, Member: m, Cwd: "/work/here",
+		Dir: dir, Key: key, Member: m, Cwd: "/srv/here",
 		Heartbeat: testHeartbeat, StaleAfter: testStaleAfter, OwnershipCheck: testCheck,
 	}
 }

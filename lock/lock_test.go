@@ -26,7 +26,7 @@ func entryJSON(tb testing.TB, m *lock.Member, change func(map[string]any)) strin
 	tb.Helper()
 	i := m.Info()
 	e := map[string]any{
-		"pid": i.PID, "cwd": "/work/here", "instanceId": i.Instance, "leaderEpoch": 5, "runtimeGeneration": 1,
+		"pid": i.PID, "cwd": "/srv/here", "instanceId": i.Instance, "leaderEpoch": 5, "runtimeGeneration": 1,
 		"bootId": i.BootID, "pidNamespace": i.PIDNamespace, "bornAt": i.BornAt,
 	}
 	if change != nil {
