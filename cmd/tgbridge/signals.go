@@ -22,16 +22,13 @@ const echoWithin = 100 * time.Millisecond
 
 // untilSignal returns a context for a member. It ends, with a stopRequest as
 // its cause, at the first SIGINT or SIGTERM: time to stop gracefully. The
-// second ends the process at once. Call stop when the member has ended.
-//
-// Until then a closed stdout or stderr is an error of the write, not the end
-// of the process (SIGPIPE): a leader must not die of the reader of its log.
+// second ends the process at once. Closed pipes are survived until then. Call
+// stop when the member has ended.
 func (c *cli) untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	stops := make(chan os.Signal, 2)
 	signal.Notify(stops, os.Interrupt, syscall.SIGTERM)
-	pipes := make(chan os.Signal, 1) // taken note of and dropped; ignoring would be inherited by commands
-	signal.Notify(pipes, syscall.SIGPIPE)
+	unsurvive := surviveClosedPipes()
 
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -49,7 +46,7 @@ func (c *cli) untilSignal(parent context.Context) (ctx context.Context, stop fun
 				if second == first && time.Since(began) < echoWithin {
 					continue
 				}
-				fmt.Fprintln(c.stderr, "tgbridge: second signal: ending at once")
+				c.sayInPassing("tgbridge: second signal: ending at once")
 				c.exit(exitFailed)
 				return
 			case <-ended:
@@ -59,9 +56,35 @@ func (c *cli) untilSignal(parent context.Context) (ctx context.Context, stop fun
 	}()
 	return ctx, func() {
 		signal.Stop(stops)
-		signal.Stop(pipes)
+		unsurvive()
 		close(ended)
 		<-done
 		cancel(nil)
 	}
+}
+
+// sayWithin is how long a last word may take.
+const sayWithin = 100 * time.Millisecond
+
+// sayInPassing prints a line to stderr unless that is blocked: nobody who reads
+// slowly keeps a process from ending.
+func (c *cli) sayInPassing(text string) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		fmt.Fprintln(c.stderr, text)
+	}()
+	select {
+	case <-said:
+	case <-time.After(sayWithin):
+	}
+}
+
+// surviveClosedPipes makes a closed stdout or stderr an error of the write, not
+// the end of the process (SIGPIPE), until stop is called: a leader must not die
+// of the reader of its log.
+func surviveClosedPipes() (stop func()) {
+	pipes := make(chan os.Signal, 1) // taken note of and dropped; ignoring would be inherited by commands
+	signal.Notify(pipes, syscall.SIGPIPE)
+	return func() { signal.Stop(pipes) }
 }
