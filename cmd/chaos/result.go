@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -26,7 +25,7 @@ type result struct {
 	Lost     int            `json:"lost"`
 	Disorder int            `json:"disorder"`
 	Doubled  map[string]int `json:"doubled"`   // by cause
-	RunAgain map[string]int `json:"run_again"` // by cause
+	RunAgain map[string]int `json:"run_again"` // by what had been done to the member
 	Polls    int            `json:"polls"`
 	Conflict int            `json:"conflicts"`
 	Deposed  int            `json:"deposed_polls"` // the one poll that a frozen leader had begun
@@ -45,23 +44,22 @@ type gaps struct {
 	Max   time.Duration `json:"max_ns"`
 }
 
-func newResult(o options, lasted time.Duration, strikes map[string]int, report cluster.Report, runs []*handling) result {
+func newResult(o options, lasted time.Duration, strikes map[string]int, report cluster.Report, runs cluster.Runs) result {
 	r := result{
 		At: time.Now().UTC(), Seed: o.seed, Lasted: lasted.Round(time.Second).String(),
 		Machine: fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
 		Members: o.members, Rate: o.rate, Chats: o.chats, Strikes: strikes,
 		Sent: report.Sent, Received: report.Received, Lost: len(report.Lost), Disorder: len(report.Disorder),
-		Doubled: map[string]int{}, Polls: report.Polls, Conflict: report.Conflicts, Deposed: len(report.DeposedPolls),
+		Doubled: map[string]int{}, RunAgain: map[string]int{}, Polls: report.Polls, Conflict: report.Conflicts, Deposed: len(report.DeposedPolls),
 		Latency: fmt.Sprintf("p50 %v, p99 %v, max %v", report.Latency.P50, report.Latency.P99, report.Latency.Max),
-		Faults:  slices.Clone(report.Faults()),
+		Faults:  append(report.Faults(), runs.Faults...),
 	}
 	for _, d := range report.Doubled {
 		r.Doubled[d.Cause]++
 	}
-	fates := fatesOf(report.Incidents)
-	faults, again := judgeHandled(runs, func(pid int) fate { return fates[pid] })
-	r.Faults = append(r.Faults, faults...)
-	r.RunAgain = again
+	for kind, n := range runs.Again {
+		r.RunAgain[string(kind)] = n
+	}
 	for _, kind := range []cluster.IncidentKind{
 		cluster.Killed, cluster.Frozen, cluster.Terminated, cluster.HandedOver, cluster.Exited,
 	} {
@@ -70,24 +68,6 @@ func newResult(o options, lasted time.Duration, strikes map[string]int, report c
 		}
 	}
 	return r
-}
-
-// fatesOf gathers what happened to each process.
-func fatesOf(incidents []cluster.Incident) map[int]fate {
-	fates := map[int]fate{}
-	for _, i := range incidents {
-		f := fates[i.PID]
-		switch i.Kind {
-		case cluster.Killed:
-			f.killed = true
-		case cluster.Terminated:
-			f.terminated = true
-		case cluster.Frozen:
-			f.frozen = true
-		}
-		fates[i.PID] = f
-	}
-	return fates
 }
 
 // print writes the result for people.

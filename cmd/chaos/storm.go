@@ -15,14 +15,6 @@ import (
 	"tgbridge/internal/cluster"
 )
 
-// script is what a member runs for each message: it writes down that it begins
-// and ends, and answers with the message. Only built-ins of the shell are used.
-const script = `printf 'begin %s %s %s %s %s\n' "$TGBRIDGE_DELIVERY" "$TGBRIDGE_ATTEMPT" "$TGBRIDGE_NAME" "$PPID" "$TELEGRAM_CHAT_ID" >>"$CHAOS_LOG"
-IFS= read -r text
-sleep "$CHAOS_WORK"
-printf 'end %s %s %s %s %s\n' "$TGBRIDGE_DELIVERY" "$TGBRIDGE_ATTEMPT" "$TGBRIDGE_NAME" "$PPID" "$TELEGRAM_CHAT_ID" >>"$CHAOS_LOG"
-printf '%s\n' "$text"`
-
 // Bounds of the incidents.
 const (
 	shortestPause = 200 * time.Millisecond // between incidents
@@ -36,17 +28,13 @@ const (
 // storm lets incidents happen for the given time, waits for the last answers,
 // and judges.
 func storm(ctx context.Context, o options, dir string, progress io.Writer) (result, error) {
-	handled := filepath.Join(dir, "handled")
-	if err := os.WriteFile(handled, nil, 0o600); err != nil {
-		return result{}, fmt.Errorf("make log of handlers: %w", err)
-	}
 	work := strconv.FormatFloat(o.work.Seconds(), 'f', -1, 64)
 	k, err := cluster.New(cluster.Options{
-		Argv:         []string{o.tgbridge, "exec", "--", "sh", "-c", script},
+		Argv:         []string{o.tgbridge, "exec", "--", "sh", "-c", cluster.RunsScript},
 		HandoverArgv: []string{o.tgbridge, "handover"},
 		Dir:          dir,
 		// Members die more often here than a message may be tried by default.
-		Env: []string{"CHAOS_LOG=" + handled, "CHAOS_WORK=" + work, "TGBRIDGE_ATTEMPTS=1000"},
+		Env: []string{cluster.WorkVar + "=" + work, "TGBRIDGE_ATTEMPTS=1000"},
 	})
 	if err != nil {
 		return result{}, fmt.Errorf("start test server: %w", err)
@@ -86,9 +74,9 @@ func storm(ctx context.Context, o options, dir string, progress io.Writer) (resu
 	if err := writeReport(filepath.Join(dir, "report.json"), report); err != nil {
 		return result{}, err
 	}
-	runs, err := readHandled(handled)
+	runs, err := k.Runs()
 	if err != nil {
-		return result{}, err
+		return result{}, fmt.Errorf("judge: %w", err)
 	}
 	return newResult(o, lasted, w.counts, report, runs), nil
 }

@@ -26,3 +26,6 @@ func (j Judge) Incident(i Incident)                             { j.incident(i) 
 func (j Judge) Lease(c LeaseChange)                             { j.lease(c) }
 func (j Judge) Event(e botapitest.Event)                        { j.event(e) }
 func (j Judge) Report() Report                                  { return j.report() }
+
+// JudgeRuns judges a log of commands and incidents.
+var JudgeRuns = judgeRuns

@@ -176,6 +176,9 @@ func (m *Member) do(kind IncidentKind, signal func(pid int) error) error {
 	if m.pid == 0 {
 		return fmt.Errorf("%s %s: %w", kind, m.name, ErrNotRunning)
 	}
+	if err := m.c.o.noteStrike(kind, m.pid); err != nil {
+		return fmt.Errorf("%s %s: %w", kind, m.name, err)
+	}
 	i := m.incident(kind, m.c.now())
 	m.c.judge.incident(i)
 	if err := signal(m.pid); err != nil {

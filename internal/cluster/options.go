@@ -21,8 +21,8 @@ type Options struct {
 	// {"tgbridge", "handover"}; "--to NAME" is put behind it where an heir is
 	// asked for. Empty: HandOver asks the leader itself, on the bus.
 	HandoverArgv []string
-	// Dir is an existing directory for state, in Dir/state, and for what members
-	// write to stdout and stderr, in Dir/logs.
+	// Dir is an existing directory for state, in Dir/state, for what members write
+	// to stdout and stderr, in Dir/logs, and for the log of RunsScript, Dir/runs.
 	Dir string
 	// Env are NAME=VALUE settings for all members that win over the cluster's
 	// own. Of the process's environment members get what is not TELEGRAM_* or
@@ -71,6 +71,7 @@ func (o Options) environment(name, url, stateDir string) []string {
 		"TGBRIDGE_ALLOW_ALL=true",
 		"TGBRIDGE_PACE="+pace,
 		"TGBRIDGE_LOG_FORMAT=json",
+		runsVar+"="+o.runsPath(),
 	)
 	return append(env, o.Env...)
 }
