@@ -29,6 +29,7 @@ var mayImport = []struct {
 	{"internal/secret", nil},
 	{"internal/rawjson", nil},
 	{"internal/command", nil},
+	{"internal/logwriter", nil},
 	{"config", []string{"internal/secret"}},
 	{"lock", []string{"internal/secret", "internal/rawjson"}},
 	{"bus", []string{"internal/secret", "internal/rawjson"}},
@@ -47,7 +48,7 @@ var mayImport = []struct {
 	{"bench", []string{"bot", "lock", "bus", "internal/botapitest", "internal/secret"}},
 	{"cmd/tgbridge", []string{
 		"bot", "config", "lock", "bus", "polling", "internal/cluster", "internal/botapitest",
-		"internal/command", "internal/secret", "internal/rawjson",
+		"internal/command", "internal/logwriter", "internal/secret", "internal/rawjson",
 	}},
 }
 

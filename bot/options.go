@@ -62,7 +62,11 @@ type Options struct {
 	PollTimeout    time.Duration // default 50 s, whole seconds from 1 s to 50 s
 	RedeliverAfter time.Duration // patience with the work of a member that hangs; default 30 s, at least 2 x StaleAfter
 
-	Logger zerolog.Logger // default: nothing is logged
+	// Logger's writer must not block: the member logs in the middle of its work,
+	// and stands still with a terminal that was stopped by Ctrl-S, or a pipe that
+	// nobody reads. Package diode of zerolog keeps such a one apart. Default:
+	// nothing is logged.
+	Logger zerolog.Logger
 }
 
 // maxName leaves room for what a leader adds to a name that is taken.

@@ -6,8 +6,21 @@
 // ends the process.
 package main
 
-import "os"
+import (
+	"log"
+	"os"
+
+	"tgbridge/internal/logwriter"
+)
 
 func main() {
-	os.Exit(run(newCLI(os.Stdin, os.Stdout, os.Stderr, os.Environ(), os.Exit), os.Args[1:]))
+	stderr := logwriter.New(os.Stderr)
+	exit := func(code int) {
+		stderr.Close()
+		os.Exit(code)
+	}
+	c := newCLI(os.Stdin, os.Stdout, stderr, os.Environ(), exit)
+	c.stderrTerminal = isTerminal(os.Stderr)
+	log.SetOutput(c.stderr) // what libraries log, such as net/http
+	exit(run(c, os.Args[1:]))
 }

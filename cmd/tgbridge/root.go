@@ -23,7 +23,8 @@ type cli struct {
 	ran            bool           // a command began its work: cobra has nothing more to refuse
 }
 
-// newCLI returns a cli that writes the token of the environment nowhere.
+// newCLI returns a cli that writes the token of the environment nowhere. For
+// members stderr must not block (package logwriter).
 func newCLI(stdin io.Reader, stdout, stderr io.Writer, environ []string, exit func(int)) *cli {
 	c := &cli{
 		stdin:          stdin,

@@ -46,7 +46,7 @@ func (c *cli) untilSignal(parent context.Context) (ctx context.Context, stop fun
 				if second == first && time.Since(began) < echoWithin {
 					continue
 				}
-				c.sayInPassing("tgbridge: second signal: ending at once")
+				fmt.Fprintln(c.stderr, "tgbridge: second signal: ending at once")
 				c.exit(exitFailed)
 				return
 			case <-ended:
@@ -60,23 +60,6 @@ func (c *cli) untilSignal(parent context.Context) (ctx context.Context, stop fun
 		close(ended)
 		<-done
 		cancel(nil)
-	}
-}
-
-// sayWithin is how long a last word may take.
-const sayWithin = 100 * time.Millisecond
-
-// sayInPassing prints a line to stderr unless that is blocked: nobody who reads
-// slowly keeps a process from ending.
-func (c *cli) sayInPassing(text string) {
-	said := make(chan struct{})
-	go func() {
-		defer close(said)
-		fmt.Fprintln(c.stderr, text)
-	}()
-	select {
-	case <-said:
-	case <-time.After(sayWithin):
 	}
 }
 
