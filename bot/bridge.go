@@ -33,7 +33,7 @@ var (
 	ErrSettings = errors.New("settings differ from the leader's")
 	// ErrOptions: the Options make no sense.
 	ErrOptions = errors.New("invalid options")
-	// ErrState: the state directory cannot be used. IsStateError tells too.
+	// ErrState: the state directory cannot be used; the text says why, and what to do.
 	ErrState = errors.New("state directory is unusable")
 	// ErrOutcomeUnknown: a call may or may not have had its effect.
 	ErrOutcomeUnknown = bus.ErrOutcomeUnknown
@@ -179,8 +179,9 @@ func (b *Bridge) start(life context.Context) (err error) {
 			_ = b.member.Close()
 		}
 	}()
+	host := lock.ThisHost()
 	b.observer = lock.NewObserver(lock.ObserverOptions{
-		Dir: b.dir, Host: lock.ThisHost(), LocksBelieved: b.member.LocksBelieved(),
+		Dir: b.dir, Host: host, LocksBelieved: b.member.LocksBelieved(),
 		MaxGap: b.o.Heartbeat * 5 / 2,
 	})
 	busSecret, err := newBusSecret()
@@ -219,7 +220,6 @@ func (b *Bridge) start(life context.Context) (err error) {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	b.calls = bus.NewCalls(life, instance, b.perform)
-	host := lock.ThisHost()
 	b.worker = bus.NewWorker(life, b.o.Name, bus.WorkerOptions{
 		Instance: instance, PID: host.PID, Host: host.Name, Version: b.o.Version,
 		Concurrency: b.o.Concurrency, Settings: b.o.settings(), HandlerTimeout: b.o.HandlerTimeout,

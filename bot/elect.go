@@ -31,17 +31,23 @@ const (
 	rejoinMax    = 500 * time.Millisecond
 )
 
+// A past is what a member took along from its last turn, which the next one has to
+// know. The zero value is that of a member that has done nothing yet.
+type past struct {
+	ended ending
+	lost  lock.Entry // the lease of the leader that it followed; zero if none
+	heirs []string   // the last roster, first heir first
+	heir  string     // the one that the leader named when it left
+	fails int        // joins in a row that failed
+}
+
 // A situation is what a member knows when it has to decide between leading and
 // following.
 type situation struct {
-	self    string
-	ended   ending
-	lost    lock.Entry // the lease of the leader that it followed; zero if none
-	heirs   []string   // the last roster, first heir first
-	heir    string     // the one that the leader named when it left
+	self string
+	past
 	present lock.Entry // the lease as it stands
 	judged  lock.State // what this member makes of it
-	fails   int        // joins in a row that failed
 }
 
 // A plan is what to do next: after a delay, join Leader, or try to acquire.

@@ -55,8 +55,8 @@ type Plan struct {
 // Decide is decide.
 func Decide(s Situation) Plan {
 	p := decide(situation{
-		self: s.Self, ended: s.Ended, lost: s.Lost, heirs: s.Heirs, heir: s.Heir,
-		present: s.Present, judged: s.Judged, fails: s.Fails,
+		self: s.Self, present: s.Present, judged: s.Judged,
+		past: past{ended: s.Ended, lost: s.Lost, heirs: s.Heirs, heir: s.Heir, fails: s.Fails},
 	})
 	return Plan{Join: p.join, Mode: p.mode, Expected: p.expected, Delay: p.delay, Watch: p.watch}
 }

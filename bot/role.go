@@ -19,15 +19,17 @@ type role struct {
 	b    *Bridge
 	ctx  context.Context // ends when the member shall stop
 	life context.Context // ends when the member is gone
-	situation
+	self string
+	past past      // of the last turn
+	told time.Time // when it was told to stop; zero: it was not
+
 	warned   time.Time
-	troubles int       // leaderships in a row that failed
-	told     time.Time // when it was told to stop; zero: it was not
+	troubles int // leaderships in a row that failed
 }
 
 // play leads and follows until ctx ends, then stops.
 func (b *Bridge) play(ctx, life context.Context) error {
-	r := &role{b: b, ctx: ctx, life: life, situation: situation{self: b.member.Instance()}}
+	r := &role{b: b, ctx: ctx, life: life, self: b.member.Instance()}
 	for ctx.Err() == nil {
 		if err := r.turn(); err != nil {
 			return err
@@ -42,25 +44,29 @@ func (r *role) turn() error {
 	if err != nil {
 		return r.badRegistry(err)
 	}
-	r.present, r.judged = present, state
-	p := decide(r.situation)
+	p := decide(situation{self: r.self, past: r.past, present: present, judged: state})
 	if p.join {
 		// Each turn looks at the leader. Looks that are further apart than
 		// heartbeats do not add up to one that hangs.
 		p.delay = min(p.delay, r.b.o.Heartbeat)
 	}
-	if p.delay > 0 && !r.wait(p) {
+	if p.delay > 0 && !r.wait(p, present) {
 		return nil
 	}
 	if p.join {
-		return r.follow(r.present)
+		r.past, err = r.follow(present)
+		return err
 	}
-	return r.lead(p)
+	if p.watch { // patience is over
+		r.past.ended, r.past.heir = leaderLeft, ""
+	}
+	r.past, err = r.lead(p)
+	return err
 }
 
 // wait lets the plan's delay pass; it returns false if the situation is another
-// meanwhile: the lease changed, or the member shall stop.
-func (r *role) wait(p plan) bool {
+// meanwhile: the lease is not the present one any more, or the member shall stop.
+func (r *role) wait(p plan, present lock.Entry) bool {
 	delay := time.NewTimer(p.delay)
 	defer delay.Stop()
 	if !p.watch {
@@ -81,10 +87,9 @@ func (r *role) wait(p plan) bool {
 		case <-r.ctx.Done():
 			return false
 		case <-delay.C:
-			r.heir, r.ended = "", leaderLeft // patience is over
 			return true
 		case <-tick.C:
-			if e, err := r.b.lease.Current(); err == nil && e.Held() && !e.SameOwner(r.present) {
+			if e, err := r.b.lease.Current(); err == nil && e.Held() && !e.SameOwner(present) {
 				return false
 			}
 		}
@@ -97,7 +102,7 @@ func (r *role) wait(p plan) bool {
 const startGrace = 200 * time.Millisecond
 
 // lead tries to lead; if it succeeds it returns when the leadership is over.
-func (r *role) lead(p plan) error {
+func (r *role) lead(p plan) (past, error) {
 	ctx, cancel := context.WithCancel(r.life)
 	defer cancel()
 	defer context.AfterFunc(r.ctx, func() {
@@ -105,31 +110,30 @@ func (r *role) lead(p plan) error {
 		cancel()
 	})()
 	result, err := r.b.poller.Start(ctx, polling.StartRequest{Mode: p.mode, Expected: p.expected})
-	switch {
-	case err == nil && result.Outcome == polling.Leading:
+	if err == nil && result.Outcome == polling.Leading {
 		return r.reign(result.Lease.Term)
+	}
+	r.endTerm("")
+	switch {
 	case r.ctx.Err() != nil:
-		r.endTerm("")
-		return nil
+		return r.past, nil
+	case lock.IsUnusable(err), errors.Is(err, journal.ErrUnusable):
+		return r.past, fmt.Errorf("%w: %w", ErrState, err)
 	case err != nil:
-		r.endTerm("")
-		if lock.IsUnusable(err) || errors.Is(err, journal.ErrUnusable) {
-			return fmt.Errorf("%w: %w", ErrState, err)
-		}
 		r.b.log.Warn().Err(err).Dur("delay", time.Second).Msg("cannot lead; trying again")
 		r.pause(time.Second)
-		return nil
+		return r.past, nil
 	default:
 		// Another leads, or did for a moment: look again.
-		r.endTerm("")
-		r.lost, r.ended = lock.Entry{}, streamLost
-		return nil
+		next := r.past
+		next.ended, next.lost = streamLost, lock.Entry{}
+		return next, nil
 	}
 }
 
-// reign leads until the leadership ends, and tells why the member cannot go on,
-// if so.
-func (r *role) reign(number uint64) error {
+// reign leads until the leadership ends. The error tells why the member cannot go
+// on, if so.
+func (r *role) reign(number uint64) (past, error) {
 	t := r.b.term.Load()
 	r.b.log.Info().Uint64("term", number).Msg("leading")
 	began := time.Now()
@@ -143,62 +147,65 @@ func (r *role) reign(number uint64) error {
 		stopOwn()
 		<-ended
 	}()
-	r.situation = situation{self: r.self, ended: ledBefore, lost: lock.Entry{}}
 	select {
 	case <-r.ctx.Done():
 		r.abdicate(t)
-		return nil
+		return past{ended: ledBefore}, nil
 	case choice := <-t.handover:
 		r.b.log.Info().Str("heir", choice.Name).Msg("handing over")
-		_, err := r.b.poller.Stop(r.life)
-		r.heir = choice.Instance
-		r.endTerm(choice.Instance)
-		return r.goOn(err)
+		r.giveUp(choice.Instance)
+		return past{ended: ledBefore, heir: choice.Instance}, nil
 	case err := <-t.failed:
 		if errors.Is(err, errHigherTerm) {
-			return r.raise()
+			r.raise()
+			return past{}, nil
 		}
 		r.b.log.Warn().Err(err).Msg("stepping down")
-		_, stopErr := r.b.poller.Stop(r.life)
-		r.endTerm("")
+		r.giveUp("")
 		if errors.Is(err, journal.ErrUnusable) {
-			return fmt.Errorf("%w: %w", ErrState, err)
+			return past{}, fmt.Errorf("%w: %w", ErrState, err)
 		}
-		r.situation = situation{self: r.self}
 		r.recover(time.Since(began))
-		return r.goOn(stopErr)
+		return past{}, nil
 	case <-r.b.poller.Done():
 		cause := r.b.poller.Cause()
 		r.endTerm("")
-		r.ended = leaseMoved
 		switch {
 		case errors.Is(cause, polling.ErrWebhookSet), errors.Is(cause, polling.ErrTokenRefused):
-			return cause
+			return past{}, cause
 		case errors.Is(cause, journal.ErrUnusable):
-			return fmt.Errorf("%w: %w", ErrState, cause)
+			return past{}, fmt.Errorf("%w: %w", ErrState, cause)
 		}
 		r.b.log.Warn().Err(cause).Uint64("term", number).Msg("leadership ended")
 		if !errors.Is(cause, polling.ErrLost) {
 			r.recover(time.Since(began))
 		}
-		return nil
+		return past{ended: leaseMoved}, nil
 	}
+}
+
+// giveUp steps down, for an heir or for anybody.
+func (r *role) giveUp(heir string) {
+	if _, err := r.b.poller.Stop(r.life); err != nil {
+		r.b.log.Warn().Err(err).Msg("step-down not complete")
+	}
+	r.endTerm(heir)
 }
 
 // raise takes the lease over from this member itself, under a term above all that
 // were seen; the next turn leads under it. Members join anew.
-func (r *role) raise() error {
+func (r *role) raise() {
+	defer r.endTerm("")
 	if err := r.b.poller.Suspend(r.life); err != nil {
-		return r.goOn(err)
+		r.b.log.Warn().Err(err).Msg("polling not suspended")
+		return
 	}
 	won, err := r.b.lease.Raise(r.life, r.b.member.HighestTerm())
-	r.endTerm("")
-	r.situation = situation{self: r.self}
 	if err != nil {
-		return r.goOn(err)
+		r.b.log.Warn().Err(err).Msg("term not raised")
+		return
 	}
 	r.b.log.Warn().Uint64("term", won.Term).Msg("a member has seen a higher term: the lease is taken over from this member itself")
-	return nil
 }
 
 // Waits of a member whose leadership failed, before it tries again.
@@ -216,14 +223,6 @@ func (r *role) recover(led time.Duration) {
 	}
 	r.pause(min(recoverMax, recoverDelay<<min(r.troubles, 10)))
 	r.troubles++
-}
-
-// goOn tells of a step-down that left something behind; the member goes on.
-func (r *role) goOn(err error) error {
-	if err != nil {
-		r.b.log.Warn().Err(err).Msg("step-down not complete")
-	}
-	return nil
 }
 
 // endTerm says goodbye to the members and ends the term, if there is one.
@@ -261,7 +260,7 @@ func (b *Bridge) target(e lock.Entry) bus.Target {
 }
 
 // follow joins the holder of the lease and works for it until it is lost.
-func (r *role) follow(e lock.Entry) error {
+func (r *role) follow(e lock.Entry) (past, error) {
 	r.b.member.NoteTerm(e.Epoch)
 	joined := false
 	err := r.b.followUntilLost(r.ctx, e, func(m bus.Message) {
@@ -269,30 +268,27 @@ func (r *role) follow(e lock.Entry) error {
 		r.b.joinedLeader(e, m)
 	})
 	if r.ctx.Err() != nil {
-		return nil
+		return r.past, nil
 	}
 	if bus.IsRefused(err, bus.CodeSettings) {
-		return fmt.Errorf("%w: %w", ErrSettings, err)
+		return r.past, fmt.Errorf("%w: %w", ErrSettings, err)
 	}
+	next := past{lost: e, heirs: r.b.worker.Heirs()}
 	if !joined {
-		r.fails++
-		r.complain(e, err)
-	} else {
-		r.fails = 0
+		next.fails = r.past.fails + 1
+		r.complain(e, next.fails, err)
 	}
-	r.lost = e
-	r.heirs = r.b.worker.Heirs()
-	r.ended, r.heir = endingOf(err)
-	if joined && r.ended == streamLost && r.b.observer.DeadAfterEOF(r.ctx, e.InstanceID) {
-		r.ended = leaderDead
+	next.ended, next.heir = endingOf(err)
+	if joined && next.ended == streamLost && r.b.observer.DeadAfterEOF(r.ctx, e.InstanceID) {
+		next.ended = leaderDead
 	}
-	return nil
+	return next, nil
 }
 
 // complain tells once a minute that the leader cannot be joined. That is no
 // reason to take its place (S7).
-func (r *role) complain(e lock.Entry, err error) {
-	if r.fails < 20 || time.Since(r.warned) < time.Minute {
+func (r *role) complain(e lock.Entry, fails int, err error) {
+	if fails < 20 || time.Since(r.warned) < time.Minute {
 		return
 	}
 	r.warned = time.Now()
