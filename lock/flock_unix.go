@@ -32,3 +32,7 @@ func systemFlock(f *os.File, mode lockMode) error {
 		}
 	}
 }
+
+// systemUnlock ends the lock of an open file description, whoever else has a
+// descriptor of it.
+func systemUnlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }

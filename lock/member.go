@@ -446,6 +446,11 @@ func (m *Member) Close() error {
 	if m.info.Role == RoleCommand {
 		err = unlink(m.path)
 	}
+	// A child that is being started at this instant has a copy of the descriptor
+	// until its exec, so that closing ours alone would not end the lock.
+	if m.info.Locks {
+		err = errors.Join(err, systemUnlock(m.file))
+	}
 	err = errors.Join(err, m.file.Close())
 	m.file = nil
 	return err

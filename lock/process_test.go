@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -511,4 +512,43 @@ func TestM1ChildDoesNotHoldTheLock(t *testing.T) {
 	if err != nil || !r.Dead() {
 		t.Errorf("%+v %v", r, err)
 	}
+}
+
+// TestM3ClosedMemberIsDeadAtOnce: a copy of the descriptor, as a child has it
+// between fork and exec, does not keep a member that closed its file alive.
+func TestM3ClosedMemberIsDeadAtOnce(t *testing.T) {
+	dir := newState(t)
+	m := openMember(t, dir)
+	duplicate, err := syscall.Dup(descriptorOf(t, memberFile(m, dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(duplicate) }()
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := newObserver(dir).Look(m.Instance())
+	if err != nil || !r.Dead() {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// descriptorOf returns this process's descriptor of a file.
+func descriptorOf(t *testing.T, path string) int {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && target == path {
+			n, err := strconv.Atoi(filepath.Base(link))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("%s is not open", path)
+	return 0
 }
