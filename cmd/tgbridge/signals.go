@@ -21,13 +21,17 @@ func (s stopRequest) Error() string { return "asked to stop by signal: " + s.sig
 const echoWithin = 100 * time.Millisecond
 
 // untilSignal returns a context for a member. It ends, with a stopRequest as
-// its cause, at the first SIGINT or SIGTERM: time to stop gracefully. The
-// second ends the process at once. Closed pipes are survived until then. Call
+// its cause, at the first SIGINT, SIGTERM or SIGHUP (the terminal was closed,
+// unless nohup says not to mind): time to stop gracefully. The second SIGINT or
+// SIGTERM ends the process at once. Closed pipes are survived until then. Call
 // stop when the member has ended.
 func (c *cli) untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	stops := make(chan os.Signal, 2)
 	signal.Notify(stops, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(stops, syscall.SIGHUP)
+	}
 	unsurvive := surviveClosedPipes()
 
 	ended, done := make(chan struct{}), make(chan struct{})
@@ -43,7 +47,8 @@ func (c *cli) untilSignal(parent context.Context) (ctx context.Context, stop fun
 		for began := time.Now(); ; {
 			select {
 			case second := <-stops:
-				if second == first && time.Since(began) < echoWithin {
+				// A terminal that is closed sends SIGHUP more than once.
+				if second == syscall.SIGHUP || second == first && time.Since(began) < echoWithin {
 					continue
 				}
 				fmt.Fprintln(c.stderr, "tgbridge: second signal: ending at once")

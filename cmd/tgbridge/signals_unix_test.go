@@ -15,7 +15,7 @@ import (
 )
 
 func TestSignals(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		var stderr bytes.Buffer
 		codes := make(chan int, 1)
 		c := newCLI(strings.NewReader(""), io.Discard, &stderr, nil, func(code int) { codes <- code })
@@ -31,10 +31,14 @@ func TestSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * echoWithin / 2)
-		if len(codes) > 0 {
-			t.Error("the echo of the first signal ended the process")
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // of a terminal that is closed after Ctrl-C
+			t.Fatal(err)
 		}
-		if err := syscall.Kill(os.Getpid(), signal); err != nil {
+		time.Sleep(echoWithin / 2)
+		if len(codes) > 0 {
+			t.Error("the echo of the first signal, or SIGHUP, ended the process")
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		if code := <-codes; code != exitFailed {

@@ -16,7 +16,7 @@ import (
 // in less than two seconds, with exit code 0.
 func TestF12StopInAPoll(t *testing.T) {
 	t.Parallel()
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t)
@@ -97,6 +97,24 @@ func TestLeaderOutlivesItsLogReader(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	if code := p.wait(t, 5*time.Second); code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestNohup: SIGHUP stops no member that was started with it ignored.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	p := f.startCommand("m1", exec.Command("sh", "-c", `trap '' HUP; exec "$0" exec -- cat`, program(t)))
+	f.waitMembers(1)
+	p.signal(t, syscall.SIGHUP)
+	f.say(42, "on")
+	f.wantSent(42, "on")
+	p.signal(t, syscall.SIGTERM)
+	if code := p.wait(t, 10*time.Second); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if said := p.said.String(); strings.Contains(said, "signal: hangup") {
+		t.Errorf("wrote %s", said)
 	}
 }
 
