@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/rs/zerolog"
@@ -31,6 +32,7 @@ func claim(d disk, dir string, term uint64, log zerolog.Logger) (found bool, err
 		case err != nil:
 			return false, err
 		case len(lower) == 0 && made:
+			tellBeyond(dir, log)
 			return false, nil
 		case len(lower) == 0:
 			err = d.mkdir(own)
@@ -51,6 +53,7 @@ func claim(d disk, dir string, term uint64, log zerolog.Logger) (found bool, err
 			err = d.syncDir(dir)
 		}
 		if found || err != nil {
+			tellBeyond(dir, log)
 			return found, wrap("take over journal directory", err)
 		}
 	}
@@ -80,5 +83,13 @@ func tellStray(d disk, dir string, terms []uint64, log zerolog.Logger) {
 			log.Warn().Str(keyPath, termPath(dir, t)).
 				Msg("a second journal, of a lower term, is not read: remove it unless it is wanted")
 		}
+	}
+}
+
+// tellBeyond tells of what is named like a term that there cannot be.
+func tellBeyond(dir string, log zerolog.Logger) {
+	for _, name := range beyondTerms(dir) {
+		log.Warn().Str(keyPath, filepath.Join(dir, name)).Uint64("highest", maxTerm).
+			Msg("the name is a number above the highest term: it is not read; remove it, or, if it is a journal that is wanted, stop all members and rename it to a number above its neighbours'")
 	}
 }

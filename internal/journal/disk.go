@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -77,6 +78,7 @@ type logFile struct {
 	disk   disk
 	path   string
 	number uint64
+	end    int64 // where it ends by what was read or written
 }
 
 // create makes a new file to be written. It never opens one that is there.
@@ -84,7 +86,7 @@ func (d disk) create(path string, number uint64) (*logFile, error) {
 	if err := d.before("create", path); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +102,46 @@ func (d disk) open(path string, number uint64) (*logFile, error) {
 	return &logFile{File: f, disk: d, path: path, number: number}, nil
 }
 
-// Write writes the whole of p, or returns an error.
+// Write appends the whole of p, or returns an error. It is errAltered if the
+// file was no longer as it was written: then p does not stand where it should.
+// After any error the file must not be appended to again. What of p was written
+// is cut off: it must not be found by a successor beside the same written again.
 func (f *logFile) Write(p []byte) (int, error) {
+	n, err := f.write(p)
+	size, sizeErr := f.size()
+	switch {
+	case err != nil:
+	case sizeErr != nil:
+		err = sizeErr
+	case size != f.end+int64(n):
+		err = errAltered
+	}
+	if err != nil {
+		_ = f.Truncate(size - int64(n))
+		return n, err
+	}
+	f.end = size
+	return n, nil
+}
+
+func (f *logFile) write(p []byte) (int, error) {
 	if err := f.disk.before("write", f.path); err != nil {
 		n, _ := f.File.Write(p[:len(p)/2])
 		return n, err
 	}
 	return f.File.Write(p)
+}
+
+// errAltered: what was written is not all there, or not all that is there was
+// written.
+var errAltered = errors.New("somebody cut the file off or wrote to it")
+
+func (f *logFile) size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 // Sync brings what was written to disk.
@@ -117,25 +152,39 @@ func (f *logFile) Sync() error {
 	return f.File.Sync()
 }
 
-// inPlace reports whether the file is the one that stands at its path.
-func (f *logFile) inPlace() (bool, error) {
+// errGone: what is written to the file is not found by a successor.
+var errGone = errors.New("the file is not at its path any more")
+
+// check returns errGone or errAltered if that is so, and errors of the operating
+// system if it cannot be known. A file that is not appended to any more may be
+// longer than it was: a predecessor has it open, perhaps.
+func (f *logFile) check(appended bool) error {
 	open, err := f.Stat()
 	if err != nil {
-		return false, err
+		return err
 	}
 	named, err := os.Lstat(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(open, named):
+		return errGone
+	case err != nil:
+		return err
+	case open.Size() < f.end, appended && open.Size() > f.end:
+		return errAltered
 	}
-	return err == nil && os.SameFile(open, named), err
+	return nil
 }
 
 // readLine reads the line that stands at at into buf, which may be moved, and
-// returns it and its object, a part of it.
+// returns it and its object, a part of it. The error is ErrDamaged if it is not
+// there any more.
 func (f *logFile) readLine(at span, buf []byte) (line, object []byte, err error) {
 	line = slices.Grow(buf[:0], int(at.length))[:at.length]
 	if _, err = f.ReadAt(line, at.off); err == nil {
 		object, err = parseLine(line)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, errBadLine) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err != nil {
 		return line, nil, fmt.Errorf("read %s at %d: %w", f.path, at.off, err)

@@ -15,6 +15,10 @@
 //     the file it has open is not read.
 //   - Whatever the files look like, TakeOver starts with all that can be read,
 //     and tells what cannot.
+//   - When a file is deleted, replaced, cut off or written to by others while it
+//     is in use, the next Write or Check begins a new one with all that is known.
+//     Texts that cannot be read any more are told and left out: their entries and
+//     calls stay.
 //   - Memory holds no bodies: less than 200 bytes for an entry that waits,
 //     beside the text of its lane.
 //   - Over any time the bytes written are at most about three times those
@@ -51,6 +55,9 @@
 // passed over wherever they are. Records of a kind that is not known are passed
 // over with a log line; a change that must not be passed over raises the
 // version, and a file of a higher version is ErrUnusable.
+//
+// In a snapshot, an update or a result without a body, and the state outcome
+// without an outcome, are what is left where the text was lost.
 //
 // # Crash states
 //

@@ -28,8 +28,13 @@ var (
 	// field is missing or a line would be longer than MaxLine.
 	ErrInvalid = errors.New("invalid journal record")
 
+	// ErrDamaged means that what was recorded is no longer there: somebody cut
+	// the file off or overwrote it while the journal had it open. It does not
+	// pass; after the next new file it is ErrNotFound.
+	ErrDamaged = errors.New("lost from the journal, whose file was damaged")
+
 	// ErrNotFound means that there is no such entry or call, or that it has no
-	// such content.
+	// such content, perhaps no more.
 	ErrNotFound = errors.New("not in the journal")
 
 	// ErrClosed means that Close was called.

@@ -1,7 +1,6 @@
 package journal_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"tgbridge/internal/journal"
 )
@@ -335,33 +332,6 @@ func TestG2FailedSyncEndsTheTerm(t *testing.T) {
 				t.Errorf("Close: got %v, want EIO", err)
 			}
 		})
-	}
-}
-
-// What is damaged under a leader is never copied: the term ends, and the next
-// takeover tells what is lost.
-func TestS16DamageUnderLeader(t *testing.T) {
-	dir := t.TempDir()
-	var o journal.Options
-	arm := failNext(&o, "write", syscall.EIO)
-	j := takeOver(t, dir, 1, o)
-	write(t, j, update(1, 11, "l", `{"n":1}`), update(2, 12, "l", `{"n":2}`))
-	path := filepath.Join(dir, "1", "1.log")
-	data, err := os.ReadFile(path)
-	mustDo(t, err)
-	mustDo(t, os.WriteFile(path, bytes.Replace(data, []byte(`"n":1`), []byte(`"n":8`), 1), 0o600))
-	if body, err := j.Body(1); err == nil {
-		t.Errorf("body %q", body)
-	}
-	arm()
-	if err := tryWrite(j, assign(2, 1)); err == nil {
-		t.Fatal("written, with a part of the rest lost")
-	}
-	<-j.Failed()
-	var log bytes.Buffer
-	j = takeOver(t, dir, 2, journal.Options{Logger: zerolog.New(&log)})
-	if pending, _ := j.Live(); pending != 1 || !strings.Contains(log.String(), "journal is damaged") {
-		t.Errorf("%d pending, told: %s", pending, log.String())
 	}
 }
 

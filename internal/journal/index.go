@@ -241,6 +241,19 @@ func (x *index) settle(e *entry, before State, wasConfirmed bool) {
 	}
 }
 
+// move notes where an entry's lines went, and what of them was lost.
+func (x *index) move(e *entry, to move) {
+	held := e.held()
+	e.setBody(to.body)
+	e.setReply(to.reply)
+	if to.lost {
+		e.size = 0
+	}
+	if e.state.live() {
+		x.bytes += e.held() - held
+	}
+}
+
 // confirm forgets what Telegram will not send again, as KindConfirmed says. Dead
 // letters stay, but are no longer what Seen looks for.
 func (x *index) confirm(offset int64, empty bool) {

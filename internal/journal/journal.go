@@ -177,15 +177,20 @@ func (j *Journal) Full() bool {
 	return pending >= j.o.MaxPending || bytes >= j.o.MaxBytes
 }
 
-// Body returns the body of an entry, byte for byte. Errors: ErrNotFound,
-// ErrClosed, and those of reading the disk.
+// Body returns the body of an entry, byte for byte. Errors: ErrNotFound, also
+// if it was lost; ErrDamaged if it is being lost; ErrClosed; and those of the
+// operating system, which may pass.
 func (j *Journal) Body(seq uint64) ([]byte, error) {
-	return j.read(func(x *index) span {
+	body, err := j.read(func(x *index) span {
 		if e := x.find(seq); e != nil {
 			return e.body()
 		}
 		return span{}
 	})
+	if err == nil && len(body) == 0 {
+		err = ErrNotFound
+	}
+	return body, err
 }
 
 // Reply returns the reply of an entry in state Outcome, or of a dead letter
@@ -199,8 +204,8 @@ func (j *Journal) Reply(seq uint64) ([]byte, error) {
 	})
 }
 
-// Result returns the result of a call that is Done. It may be empty. Errors are
-// as for Body.
+// Result returns the result of a call that is Done. It may be empty, and is if
+// it was lost. Errors are as for Body.
 func (j *Journal) Result(request string) ([]byte, error) {
 	return j.read(func(x *index) span {
 		if c := x.calls[request]; c != nil {
@@ -238,8 +243,8 @@ func (j *Journal) read(where func(*index) span) ([]byte, error) {
 	}
 }
 
-// Failed is closed when the term ended: an fsync failed, what was written could
-// not be read back, or another leader took over. Nothing is written after it.
+// Failed is closed when the term ended: an fsync failed, the system could not
+// read what is live, or another leader took over. Nothing is written after it.
 func (j *Journal) Failed() <-chan struct{} { return j.failed }
 
 // Err returns why Failed is closed, and nil before.

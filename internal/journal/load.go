@@ -137,6 +137,7 @@ func (r *reading) fold(i int, first bool, log zerolog.Logger) error {
 			flaws.unknown[record.Kind]++
 		}
 	}
+	f.end = lines.off
 	if flaws.damaged > 0 {
 		// Numbers may have been used in what is lost; no line is shorter than a byte.
 		r.index.next += uint64(flaws.bytes)

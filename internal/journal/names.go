@@ -45,8 +45,13 @@ func checkDir(path string) (bool, error) {
 	return true, nil
 }
 
+// maxTerm is the highest term there can be, as everywhere. A directory with a
+// higher number was not made by a leader: it is not read, and no leader has to be
+// above it.
+const maxTerm = 1 << 52
+
 // listTerms returns the terms of which dir holds a directory, rising. Names of
-// other forms are nobody's business.
+// other forms are nobody's business, and so are numbers above maxTerm.
 func listTerms(dir string) ([]uint64, error) {
 	if there, err := checkDir(dir); !there {
 		return nil, err
@@ -58,7 +63,7 @@ func listTerms(dir string) ([]uint64, error) {
 	var terms []uint64
 	for _, e := range entries {
 		term, ok := parseNumber(e.Name())
-		if !ok {
+		if !ok || term > maxTerm {
 			continue
 		}
 		if !e.IsDir() {
@@ -68,6 +73,18 @@ func listTerms(dir string) ([]uint64, error) {
 	}
 	slices.Sort(terms)
 	return terms, nil
+}
+
+// beyondTerms returns the names in dir that are decimals above maxTerm.
+func beyondTerms(dir string) []string {
+	entries, _ := os.ReadDir(dir) // what fails has failed before, or does later
+	var names []string
+	for _, e := range entries {
+		if term, ok := parseNumber(e.Name()); ok && term > maxTerm {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }
 
 // listFiles returns the numbers of the files with the given ending in a term's
@@ -97,9 +114,10 @@ func listFiles(own, ending string) ([]uint64, error) {
 }
 
 // HighestTerm returns the highest term under which there is a journal in dir,
-// and zero if there is none or no such directory. It takes nothing and changes
-// nothing. The error is ErrUnusable where something else is in the place of a
-// directory.
+// and zero if there is none or no such directory. Terms are at most 2^52: a
+// directory of a higher number does not count; TakeOver tells of it. It takes
+// nothing and changes nothing. The error is ErrUnusable where something else is
+// in the place of a directory.
 func HighestTerm(dir string) (uint64, error) {
 	terms, err := listTerms(dir)
 	if err != nil || len(terms) == 0 {

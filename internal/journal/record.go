@@ -17,7 +17,8 @@ type Kind string
 // admit it, changes nothing.
 const (
 	// KindUpdate adds an entry in state Pending: Seq, Delivery, ID, Hash, Lane,
-	// Body. One with a Seq that is there already changes nothing.
+	// Body, which is not empty. One with a Seq that is there already changes
+	// nothing.
 	KindUpdate Kind = "update"
 	// KindAssign gives a Pending or Assigned entry to a member: Seq, Attempt,
 	// Member, Name, Term.
@@ -144,6 +145,9 @@ func (r *Record) prepare() error {
 	case KindUpdate, KindAssign, KindRelease, KindOutcome, KindDone, KindDead:
 		if r.Seq == 0 {
 			return fmt.Errorf("%s record without seq: %w", r.Kind, ErrInvalid)
+		}
+		if r.Kind == KindUpdate && len(r.Body) == 0 { // as one whose body was lost
+			return fmt.Errorf("%s record without body: %w", r.Kind, ErrInvalid)
 		}
 	case KindCall, KindResult, KindForget:
 		if r.Request == "" {

@@ -53,19 +53,14 @@ func (j *Journal) begin() error {
 	j.mu.Lock()
 	j.files = append(j.files, s.f)
 	j.mu.Unlock()
-	j.broken, j.end, j.rotateAt = false, s.off, j.logged+j.o.RotateAt
+	j.broken, j.rotateAt = false, j.logged+j.o.RotateAt
 	j.log.Warn().Str(keyPath, s.f.path).Msg("no space for a snapshot: carries the journal on without")
 	return nil
 }
 
 // canCarryOn reports whether what is live is in files that will be read.
 func (j *Journal) canCarryOn() bool {
-	for _, f := range j.files {
-		if there, err := f.inPlace(); !there || err != nil {
-			return false
-		}
-	}
-	return 0 < len(j.files) && len(j.files) < maxFiles
+	return j.inOrder() == nil && len(j.files) < maxFiles
 }
 
 // newFile makes the next file with what write gives, and brings it to disk.
@@ -169,18 +164,18 @@ func (j *Journal) adopt(s *snapshot) {
 	old := j.files
 	j.files = []*logFile{s.f}
 	for i, e := range j.index.list {
-		e.setBody(span{0, s.moves[i].body, e.bodyLen})
-		e.setReply(span{0, s.moves[i].reply, e.replyLen})
+		j.index.move(e, s.moves[i])
 	}
 	for _, c := range j.index.calls {
-		c.result = span{0, s.results[c], c.result.length}
+		c.result = s.results[c]
 	}
 	j.mu.Unlock()
+	s.tellLost(j)
 	for _, f := range old {
 		_ = f.Close()
 	}
 	j.broken, j.dirty = false, false
-	j.end, j.logged, j.rotateAt = s.off, 0, max(j.o.RotateAt, s.off)
+	j.logged, j.rotateAt = 0, max(j.o.RotateAt, s.off)
 }
 
 // removeOlder removes the files below number; those that may still be wanted it
@@ -215,18 +210,23 @@ type snapshot struct {
 	f          *logFile
 	w          *bufio.Writer
 	off        int64
-	moves      []move          // by place in index.list
-	results    map[*call]int64 // where the lines of results went
+	moves      []move         // by place in index.list
+	results    map[*call]span // where the lines of results went
 	buf        []byte
-	unreadable bool // what is live could not be read
+	lost       map[uint64]int // by number of a file: how many lines were not what they had been
+	unreadable bool           // the system could not read what is live
 }
 
 // A move is where an entry's lines went.
-type move struct{ body, reply int64 }
+type move struct {
+	body, reply span // length 0: it has none, or it was lost
+	lost        bool // the body was: its line says what else there is to the update
+}
 
 // base writes the first record.
 func (s *snapshot) base(j *Journal) error {
-	return s.put(&Record{Kind: kindBase, version: version, next: j.index.next})
+	_, err := s.put(&Record{Kind: kindBase, version: version, next: j.index.next})
+	return err
 }
 
 // all writes base, entries, calls, complete.
@@ -249,27 +249,39 @@ func (s *snapshot) all(j *Journal) error {
 			return err
 		}
 	}
-	s.results = make(map[*call]int64)
+	s.results = make(map[*call]span)
 	for _, c := range x.calls {
-		err := s.put(&Record{Kind: KindCall, Request: c.request, Seq: c.seq, Lane: c.lane.Value(), By: c.by, Hash: c.hash})
+		_, err := s.put(&Record{Kind: KindCall, Request: c.request, Seq: c.seq, Lane: c.lane.Value(), By: c.by, Hash: c.hash})
 		if err == nil && c.result.length > 0 {
 			s.results[c], err = s.copy(files, c.result)
+			if errors.Is(err, ErrDamaged) { // it was made: never again
+				s.results[c], err = s.put(&Record{Kind: KindResult, Request: c.request})
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return s.put(&Record{Kind: kindComplete})
+	_, err := s.put(&Record{Kind: kindComplete})
+	return err
 }
 
 // entry writes an entry: its update's line as it is, then its reply's, then
-// what else is known of it, but for dead letters.
+// what else is known of it, but for dead letters. What was lost it leaves out.
 func (s *snapshot) entry(e *entry, files []*logFile, to *move) (err error) {
-	if to.body, err = s.copy(files, e.body()); err != nil {
+	to.body, err = s.copy(files, e.body())
+	if errors.Is(err, ErrDamaged) {
+		to.lost = true
+		to.body, err = s.put(&Record{
+			Kind: KindUpdate, Seq: e.seq, Delivery: e.delivery, ID: e.id, Hash: e.hash, Lane: e.lane.Value(),
+		})
+	}
+	if err != nil {
 		return err
 	}
 	if e.replyLen > 0 {
-		if to.reply, err = s.copy(files, e.reply()); err != nil {
+		to.reply, err = s.copy(files, e.reply())
+		if err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
 	}
@@ -284,33 +296,54 @@ func (s *snapshot) state(e *entry) error {
 	if w := e.work; w != nil {
 		r.Member, r.Name, r.Reason, r.Term = w.member, w.name, w.reason, w.term
 	}
-	return s.put(&r)
+	_, err := s.put(&r)
+	return err
 }
 
-// put appends a record.
-func (s *snapshot) put(r *Record) error {
+// put appends a record, and returns where its line went.
+func (s *snapshot) put(r *Record) (span, error) {
 	object, err := r.encode()
 	if err != nil {
-		return err
+		return span{}, err
 	}
 	s.buf = appendLine(s.buf[:0], object)
 	return s.append(s.buf)
 }
 
 // copy appends a line that stands in another file, and returns where it went.
-func (s *snapshot) copy(files []*logFile, at span) (int64, error) {
-	line, _, err := files[at.file].readLine(at, s.buf)
+// With ErrDamaged there is no such line any more.
+func (s *snapshot) copy(files []*logFile, at span) (span, error) {
+	f := files[at.file]
+	line, _, err := f.readLine(at, s.buf)
 	s.buf = line
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrDamaged):
+		if s.lost == nil {
+			s.lost = map[uint64]int{}
+		}
+		s.lost[f.number]++
+	case err != nil:
 		s.unreadable = true
-		return 0, err
 	}
-	off := s.off
-	return off, s.append(line)
+	if err != nil {
+		return span{}, err
+	}
+	return s.append(line)
 }
 
-func (s *snapshot) append(line []byte) error {
+// tellLost tells of the lines that were lost, and has what is left of their
+// files put aside.
+func (s *snapshot) tellLost(j *Journal) {
+	for number, n := range s.lost {
+		j.keep = append(j.keep, number)
+		j.log.Warn().Str(keyPath, filePath(j.own, number, logEnding)).Int("lines", n).
+			Msg("journal file was damaged while it was written: texts in it are lost")
+	}
+}
+
+func (s *snapshot) append(line []byte) (span, error) {
+	at := span{off: s.off, length: int32(len(line))}
 	n, err := s.w.Write(line)
 	s.off += int64(n)
-	return err
+	return at, err
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +26,8 @@ func TestHighestTerm(t *testing.T) {
 		{"empty", []string{""}, 0},
 		{"numbers, not text", []string{"9", "10"}, 10},
 		{"other names", []string{"9", "010", "x", "-11", "1e9", "12.log", "18446744073709551616"}, 9},
-		{"the greatest", []string{"18446744073709551615"}, math.MaxUint64},
+		{"the greatest", []string{"4503599627370496"}, 1 << 52},
+		{"beyond", []string{"9", "4503599627370497", "9007199254740990", "18446744073709551615"}, 9},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -170,6 +170,31 @@ func TestSeveralTerms(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), filepath.Join(dir, "7")) {
 		t.Errorf("not told: %s", log.String())
+	}
+}
+
+// What is named like a term that there cannot be is told and left alone, also
+// when it appears under a leader.
+func TestTermsBeyond(t *testing.T) {
+	dir := t.TempDir()
+	var log bytes.Buffer
+	for i, name := range []string{"9007199254740990", "18446744073709551615"} {
+		term := uint64(i + 5)
+		if err := os.MkdirAll(filepath.Join(dir, name, "x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		log.Reset()
+		j := takeOver(t, dir, term, journal.Options{Logger: zerolog.New(&log)})
+		if told := strings.Count(log.String(), filepath.Join(dir, name)); told != 1 {
+			t.Errorf("told %d times: %s", told, log.String())
+		}
+		if err := os.RemoveAll(filepath.Join(dir, fmt.Sprint(term))); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Check(); err != nil {
+			t.Error("check:", err)
+		}
+		write(t, j, update(term, int64(term), "l", "{}"))
 	}
 }
 

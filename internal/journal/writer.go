@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -67,9 +68,10 @@ func (it *item) encode() error {
 }
 
 // Check makes sure that what is appended can be found: that the open file is
-// the one at its path. If it, or the whole directory, was deleted or replaced,
-// all that is live is written to a new file. It waits for its turn behind
-// earlier calls of Write.
+// the one at its path, and as long as it was written. If it, or the whole
+// directory, was deleted, replaced, cut off or written to by others, all that is
+// live is written to a new file, without what cannot be read any more, and that
+// is told by log. It waits for its turn behind earlier calls of Write.
 //
 // Errors: ErrSuperseded if another leader took over; the journal has failed
 // then. ErrDiskFull and others from the operating system: nothing is known, and
@@ -217,48 +219,50 @@ func (j *Journal) append(items []*item) error {
 		}
 	}
 	again := !j.broken
-	err := j.write(lines)
+	at, err := j.write(lines)
 	if err != nil && again && j.Err() == nil {
 		j.log.Warn().Err(err).Msg("journal cannot be written, tries a new file")
-		err = j.write(lines)
+		at, err = j.write(lines)
 	}
 	if err != nil {
 		return err
 	}
-	j.fold(items)
+	j.fold(items, at)
 	return nil
 }
 
-// write appends lines to the newest file, or to a new one if that is broken.
-func (j *Journal) write(lines []byte) error {
+// write appends lines to the newest file, or to a new one if that is broken, and
+// returns where they stand.
+func (j *Journal) write(lines []byte) (at int64, err error) {
 	if j.broken {
 		if err := j.renew(); err != nil {
-			return err
+			return 0, err
 		}
 	}
+	f := j.newest()
 	if len(lines) == 0 {
-		return nil
+		return f.end, nil
 	}
-	f := j.files[len(j.files)-1]
+	at = f.end
 	if _, err := f.Write(lines); err != nil {
 		j.broken = true
-		// What of it was written must not be found by a successor beside the
-		// same written again: an error says that nothing is in effect.
-		_ = f.Truncate(j.end)
-		return wrap("write journal", err)
+		return 0, wrap("write journal", err)
 	}
 	j.dirty = true
-	return nil
+	return at, nil
 }
 
-// fold brings written items into the index.
-func (j *Journal) fold(items []*item) {
+// newest returns the file that is appended to.
+func (j *Journal) newest() *logFile { return j.files[len(j.files)-1] }
+
+// fold brings items into the index whose lines were written at at.
+func (j *Journal) fold(items []*item, at int64) {
 	j.mu.Lock()
 	file := uint8(len(j.files) - 1)
 	for _, it := range items {
 		for i := range it.records {
-			j.index.fold(&it.records[i], span{file, j.end, it.lengths[i]})
-			j.end += int64(it.lengths[i])
+			j.index.fold(&it.records[i], span{file, at, it.lengths[i]})
+			at += int64(it.lengths[i])
 			j.logged += int64(it.lengths[i])
 		}
 	}
@@ -281,7 +285,7 @@ func (j *Journal) flush() error {
 	if err := j.Err(); err != nil || !dirty {
 		return err
 	}
-	if err := j.files[len(j.files)-1].Sync(); err != nil {
+	if err := j.newest().Sync(); err != nil {
 		return j.fail(fmt.Errorf("bring journal to disk: %w", err))
 	}
 	return nil
@@ -292,17 +296,31 @@ func (j *Journal) check() error {
 	if err := j.Err(); err != nil {
 		return err
 	}
-	if len(j.files) == 0 {
+	err := j.inOrder()
+	switch {
+	case errors.Is(err, errGone), errors.Is(err, errAltered):
+		if !j.broken {
+			j.log.Warn().Err(err).Msg("journal is not as it was written: begins a new file")
+		}
 		return j.renew()
-	}
-	there, err := j.files[len(j.files)-1].inPlace()
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("check journal: %w", err)
 	}
-	if there {
-		return nil
+	return nil
+}
+
+// inOrder returns errGone or errAltered if one of the files is not as it was
+// written, and errors of the operating system.
+func (j *Journal) inOrder() error {
+	for i, f := range j.files {
+		if err := f.check(i == len(j.files)-1); err != nil {
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
 	}
-	return j.renew()
+	if len(j.files) == 0 {
+		return errGone
+	}
+	return nil
 }
 
 // closeFiles ends all reading.

@@ -1,0 +1,165 @@
+package journal_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"tgbridge/internal/journal"
+)
+
+// harms are what may be done to a file that stays the one at its path.
+var harms = []struct {
+	name string
+	lost int // 1: texts are
+	do   func(t *testing.T, path string, data []byte)
+}{
+	{"cut in half", 1, func(t *testing.T, path string, data []byte) { mustDo(t, os.Truncate(path, int64(len(data)/2))) }},
+	{"emptied", 1, func(t *testing.T, path string, _ []byte) { mustDo(t, os.Truncate(path, 0)) }},
+	{"one byte less", 0, func(t *testing.T, path string, data []byte) { mustDo(t, os.Truncate(path, int64(len(data)-1))) }},
+	{"overwritten", 1, func(t *testing.T, path string, _ []byte) {
+		mustDo(t, os.WriteFile(path, bytes.Repeat([]byte("noise\n"), 9), 0o600))
+	}},
+	{"longer", 0, func(t *testing.T, path string, data []byte) {
+		mustDo(t, os.WriteFile(path, append(bytes.Clone(data), "noise\n"...), 0o600))
+	}},
+	{"longer without a line feed", 0, func(t *testing.T, path string, data []byte) {
+		mustDo(t, os.WriteFile(path, append(bytes.Clone(data), "noise"...), 0o600))
+	}},
+}
+
+// S16: a file that is cut off or overwritten under a leader is given up with the
+// next write or check. No entry vanishes for it, nor a call: what cannot be read
+// any more is lost, and told once; all else is in the new file.
+func TestS16DamageUnderLeader(t *testing.T) {
+	for _, harm := range harms {
+		for _, next := range []string{"Check", "Write", "Write without sync"} {
+			t.Run(harm.name+", then "+next, func(t *testing.T) {
+				dir := t.TempDir()
+				var log bytes.Buffer
+				j := takeOver(t, dir, 1, journal.Options{Logger: zerolog.New(&log)})
+				write(t, j, call("a", 1), result("a", "1"), call("b", 1))
+				for seq := range uint64(7) {
+					write(t, j, update(j.Reserve(1), 11+int64(seq), "l", fmt.Sprintf(`{"n":%d}`, seq+1)))
+				}
+				write(t, j, assign(2, 1), outcome(3, "reply"), rec(journal.KindDone, 4), dead(5))
+				before := j.Entries()
+				path := filepath.Join(dir, "1", "1.log")
+				data, err := os.ReadFile(path)
+				mustDo(t, err)
+				harm.do(t, path, data)
+				if next != "Check" {
+					done := make(chan error, 1)
+					j.Write([]journal.Record{update(j.Reserve(1), 21, "l", `"new"`)}, next == "Write", func(err error) { done <- err })
+					mustDo(t, <-done)
+					if body, err := j.Body(8); err != nil || string(body) != `"new"` {
+						t.Errorf("written after it: %q, %v", body, err)
+					}
+				}
+				mustDo(t, j.Check())
+				if names := files(t, filepath.Join(dir, "1")); strings.Contains(names, "1.log") || !strings.Contains(names, "2.log") {
+					t.Errorf("files %s, want a new one", names)
+				}
+				checkLost(t, j, harm.name, before)
+				told := strings.Count(log.String(), "lost")
+				if kept := strings.Contains(files(t, filepath.Join(dir, "1")), "1.kept"); told != harm.lost || kept != (told > 0) {
+					t.Errorf("told %d times, put aside: %v: %s", told, kept, log.String())
+				}
+				write(t, j, assign(1, 1))
+				want := dump(t, j)
+				j = takeOver(t, dir, 2, journal.Options{})
+				if got := dump(t, j); got != want {
+					t.Errorf("after takeover\n%s\nwant\n%s", got, want)
+				}
+				write(t, j, dead(1))
+				if got := len(j.DeadLetters()); got != 2 {
+					t.Errorf("%d dead letters, want 2", got)
+				}
+			})
+		}
+	}
+}
+
+// checkLost compares a journal that was harmed with its entries before.
+func checkLost(t *testing.T, j *journal.Journal, harm string, before []journal.Entry) {
+	t.Helper()
+	after := j.Entries()
+	for i, e := range before {
+		if i >= len(after) || after[i].Seq != e.Seq || after[i].State != e.State || after[i].Delivery != e.Delivery || after[i].Hash != e.Hash {
+			t.Fatalf("%+v became of %+v", after, before)
+		}
+		body, err := j.Body(e.Seq)
+		switch {
+		case harm == "emptied" || harm == "overwritten":
+			if !lost(err) {
+				t.Errorf("body %d: %q, %v", e.Seq, body, err)
+			}
+		case harm == "one byte less" || strings.HasPrefix(harm, "longer") || e.Seq == 1:
+			want := fmt.Sprintf(`{"n":%d}`, e.Seq)
+			if err != nil || string(body) != want {
+				t.Errorf("body %d: %q, %v, want %s", e.Seq, body, err, want)
+			}
+		}
+	}
+	if calls := j.Calls(); len(calls) != 2 || calls[0].Done == calls[1].Done {
+		t.Errorf("calls %+v, want a done and b not", calls)
+	}
+}
+
+// S16: what is overwritten in place is found when it is read, and passed on by no
+// snapshot; all else is.
+func TestS16OverwrittenInPlace(t *testing.T) {
+	dir := t.TempDir()
+	var log bytes.Buffer
+	j := takeOver(t, dir, 1, journal.Options{Logger: zerolog.New(&log)})
+	write(t, j, update(1, 11, "l", `{"n":1}`), update(2, 12, "l", `{"n":2}`), outcome(2, `"reply"`), call("a", 1), result("a", `"result"`))
+	path := filepath.Join(dir, "1", "1.log")
+	data, err := os.ReadFile(path)
+	mustDo(t, err)
+	for _, text := range []string{`"n":1`, `"reply"`, `"result"`} {
+		data = bytes.ReplaceAll(data, []byte(text), []byte(strings.ToUpper(text)))
+	}
+	mustDo(t, os.WriteFile(path, data, 0o600))
+	if body, err := j.Body(1); !lost(err) {
+		t.Errorf("body %q, %v", body, err)
+	}
+	mustDo(t, os.Remove(path)) // for a snapshot
+	mustDo(t, j.Check())
+	for term := uint64(2); term <= 3; term++ {
+		if body, err := j.Body(1); !lost(err) {
+			t.Errorf("body 1: %q, %v", body, err)
+		}
+		if body, err := j.Body(2); err != nil || string(body) != `{"n":2}` {
+			t.Errorf("body 2: %q, %v", body, err)
+		}
+		if reply, err := j.Reply(2); !lost(err) || len(j.Entries()) != 2 || j.Entries()[1].State != journal.Outcome {
+			t.Errorf("reply %q, %v, of %+v", reply, err, j.Entries())
+		}
+		if result, err := j.Result("a"); err != nil || len(result) != 0 || !j.Calls()[0].Done {
+			t.Errorf("result %q, %v, of %+v, want none of a call that is done", result, err, j.Calls())
+		}
+		want := dump(t, j)
+		mustDo(t, j.Close())
+		j = takeOver(t, dir, term, journal.Options{})
+		if got := dump(t, j); got != want {
+			t.Errorf("after takeover\n%s\nwant\n%s", got, want)
+		}
+	}
+	if n := strings.Count(log.String(), "lost"); n != 1 {
+		t.Errorf("told %d times: %s", n, log.String())
+	}
+}
+
+// An update has a body: none is what is left of one that was lost.
+func TestUpdateWithoutBody(t *testing.T) {
+	j := takeOver(t, t.TempDir(), 1, journal.Options{})
+	if err := tryWrite(j, update(1, 11, "l", "")); !errors.Is(err, journal.ErrInvalid) {
+		t.Errorf("got %v, want ErrInvalid", err)
+	}
+}
