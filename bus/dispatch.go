@@ -387,6 +387,16 @@ func (d *Dispatcher) retryAt(now Now, attempt int) Now {
 	return (now + wait + grain - 1) / grain * grain
 }
 
+// GiveUp makes a dead letter of a delivery that a member has in hand in that
+// attempt.
+func (d *Dispatcher) GiveUp(now Now, instance string, h Held, reason string) {
+	if _, held := d.Holds(instance, h); !held {
+		return
+	}
+	d.finish(d.deliveries[h.Delivery], Outcome{Status: Failed}, reason)
+	d.pump(now)
+}
+
 // ReplyDone says that the reply of a delivery was sent, or given up.
 func (d *Dispatcher) ReplyDone(now Now, id string) {
 	v := d.deliveries[id]

@@ -35,11 +35,13 @@ type disk struct {
 	mu       sync.Mutex
 	items    map[string]*stored
 	bodies   map[uint64][]byte
+	unread   map[uint64]error // by seq: what reading a body fails with
 	calls    map[string]bus.CallRecord
 	results  map[string]bus.CallResult
 	hold     chan struct{} // if not nil, durable records wait until it is closed
 	broken   error         // of every record
 	finishes []string
+	reasons  []string // of dead letters
 }
 
 type stored struct {
@@ -49,7 +51,7 @@ type stored struct {
 
 func newDisk() *disk {
 	return &disk{
-		items: map[string]*stored{}, bodies: map[uint64][]byte{},
+		items: map[string]*stored{}, bodies: map[uint64][]byte{}, unread: map[uint64]error{},
 		calls: map[string]bus.CallRecord{}, results: map[string]bus.CallResult{},
 	}
 }
@@ -145,21 +147,21 @@ func (d *disk) apply(a bus.Action) {
 		s.Attempt, s.Member = a.Item.Attempt, ""
 	case bus.Finish:
 		s.Member = ""
+		if a.Dead != "" {
+			d.reasons = append(d.reasons, a.Dead)
+		}
 		s.Replying = len(a.Outcome.Reply) > 0 || a.Dead != ""
 		s.finished = !s.Replying
 		d.finishes = append(d.finishes, fmt.Sprintf("%s/%d %s", a.Item.ID, a.Item.Attempt, a.Outcome.Status))
 	}
 }
 
-var errNoBody = errors.New("no such body")
+var errNoResult = errors.New("no such result")
 
 func (s store) Body(seq uint64) ([]byte, error) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	if b := s.d.bodies[seq]; b != nil {
-		return b, nil
-	}
-	return nil, errNoBody
+	return s.d.bodies[seq], s.d.unread[seq]
 }
 
 func (s store) Intend(r bus.CallRecord) error {
@@ -197,7 +199,7 @@ func (s store) Result(request string) (bus.CallResult, error) {
 	defer s.d.mu.Unlock()
 	r, ok := s.d.results[request]
 	if !ok {
-		return bus.CallResult{}, errNoBody
+		return bus.CallResult{}, errNoResult
 	}
 	return r, nil
 }

@@ -20,9 +20,14 @@ type Store interface {
 	// is recorded.
 	Record(actions []Action, durable bool, done func(error))
 	// Body returns the bytes of a delivery, which the hub does not change. It is
-	// called on many goroutines. If it fails, the attempt has failed.
+	// called on many goroutines. After ErrBodyLost the delivery is a dead letter,
+	// of which the error's text is the reason; after others it is asked again each
+	// second.
 	Body(seq uint64) ([]byte, error)
 }
+
+// ErrBodyLost says that the bytes of a delivery will never be there again.
+var ErrBodyLost = errors.New("its text was lost")
 
 // Leadership is what the hub asks about the lease it serves under.
 type Leadership interface {

@@ -487,21 +487,62 @@ func TestOutcomesThatCannotBeTold(t *testing.T) {
 	})
 }
 
-// TestUnsendableDelivery: a body that cannot be read makes a dead letter, not a
-// member that joins for ever.
-func TestUnsendableDelivery(t *testing.T) {
+// setUnread says what reading the body of a delivery fails with from now on.
+func (d *disk) setUnread(it bus.Item, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unread[it.Seq] = err
+}
+
+// TestS16BodyLost: a delivery whose body is lost becomes a dead letter in its
+// first attempt, as one that is too long for a line does, and its lane goes on.
+func TestS16BodyLost(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		body   string
+		unread error
+		reason string
+	}{
+		{"lost", `{}`, fmt.Errorf("%w by accident", bus.ErrBodyLost), "its text was lost by accident"},
+		{"too long", `"` + strings.Repeat("x", bus.MaxLine) + `"`, nil, "a stream takes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			a := b.member("a")
+			a.lead(1)
+			a.follow(a, 1)
+			items := slices.Concat(b.items("lane", 1, tt.body), b.items("lane", 1, `{}`))
+			b.disk.setUnread(items[0], tt.unread)
+			b.send(a, items)
+			eventually(t, "the next is handled", func() bool { return b.disk.isFinished(items[1].ID) })
+			if got := b.disk.finishes[0]; got != items[0].ID+"/1 failed" {
+				t.Errorf("first outcome: %s", got)
+			}
+			if got := b.disk.reasons[0]; !strings.Contains(got, tt.reason) {
+				t.Errorf("reason %q, want %q", got, tt.reason)
+			}
+		})
+	}
+}
+
+// TestS16BodyUnread: a body that cannot be read now is asked for until it can be,
+// without an attempt being used up; other lanes go on.
+func TestS16BodyUnread(t *testing.T) {
 	b := newBench(t)
 	a := b.member("a")
 	a.lead(1)
 	a.follow(a, 1)
-	items := b.items("lane", 2, `{}`)
-	b.disk.mu.Lock()
-	delete(b.disk.bodies, items[0].Seq)
-	b.disk.mu.Unlock()
+	items := slices.Concat(b.items("lane", 1, `{}`), b.items("other", 2, `{}`))
+	b.disk.setUnread(items[0], errors.New("input/output error"))
 	b.send(a, items)
-	eventually(t, "the next is handled", func() bool { return b.disk.isFinished(items[1].ID) })
-	if got := b.disk.finishes[0]; got != items[0].ID+"/3 failed" {
-		t.Errorf("first outcome: %s", got)
+	eventually(t, "the other lane goes on", func() bool { return b.disk.isFinished(items[2].ID) })
+	if b.disk.isFinished(items[0].ID) {
+		t.Fatal("it is finished without a body")
+	}
+	b.disk.setUnread(items[0], nil)
+	eventually(t, "it is handled", func() bool { return b.disk.isFinished(items[0].ID) })
+	if got := b.disk.finishes[2]; got != items[0].ID+"/1 done" {
+		t.Errorf("its outcome: %s", got)
 	}
 }
 

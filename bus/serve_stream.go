@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bufio"
+	"errors"
 	"net/http"
 	"time"
 )
@@ -42,7 +43,19 @@ func (h *Hub) writeLines(control *http.ResponseController, out *bufio.Writer, s 
 		return nil
 	}
 	for _, o := range queue {
-		line, err := o.encode(h.o.Store.Body)
+		var body []byte
+		var err error
+		if o.seq != 0 {
+			body, err = h.o.Store.Body(o.seq)
+		}
+		if err != nil && !errors.Is(err, ErrBodyLost) {
+			h.sendLater(s, o, err)
+			continue
+		}
+		var line []byte
+		if err == nil {
+			line, err = o.encode(body)
+		}
 		if err != nil {
 			h.unsendable(s, o, err)
 			continue
@@ -58,14 +71,34 @@ func (h *Hub) writeLines(control *http.ResponseController, out *bufio.Writer, s 
 	return control.Flush()
 }
 
-// unsendable makes a delivery that cannot be put on a stream a failed attempt,
-// so that it ends as a dead letter and not in a member that joins for ever.
+// unsendable makes a dead letter of a delivery that cannot be put on a stream:
+// no attempt would change that.
 func (h *Hub) unsendable(s *stream, o outgoing, err error) {
 	h.o.Logger.Error().Err(err).Str("delivery", o.msg.Delivery).Msg("delivery cannot be sent")
-	h.tell(func(d *Dispatcher, now Now) {
-		d.Ack(now, s.instance, Ack{
-			Delivery: o.msg.Delivery, Attempt: o.msg.Attempt,
-			Outcome: Outcome{Status: Failed, Error: err.Error()},
+	h.tell(func(d *Dispatcher, now Now) { d.GiveUp(now, s.instance, o.held(), err.Error()) })
+}
+
+// readAgainAfter is how long a delivery waits that could not be read.
+const readAgainAfter = time.Second
+
+// sendLater puts a delivery on the stream again that could not be read, unless
+// the member does not have it in hand any more by then.
+func (h *Hub) sendLater(s *stream, o outgoing, err error) {
+	if !o.again {
+		h.o.Logger.Warn().Err(err).Str("delivery", o.msg.Delivery).Dur("delay", readAgainAfter).
+			Msg("delivery cannot be read, tried again until it can")
+	}
+	o.again = true
+	h.spawn(func() {
+		if pause(h.ctx, readAgainAfter) != nil {
+			return
+		}
+		h.tell(func(d *Dispatcher, _ Now) {
+			if _, held := d.Holds(s.instance, o.held()); held {
+				s.push(o)
+			}
 		})
 	})
 }
+
+func (o outgoing) held() Held { return Held{Delivery: o.msg.Delivery, Attempt: o.msg.Attempt} }

@@ -28,8 +28,9 @@ type stream struct {
 // outgoing is a line to be written; the body of an update is read from the
 // store when its turn comes.
 type outgoing struct {
-	msg Message
-	seq uint64 // of the update whose body is added; 0: none
+	msg   Message
+	seq   uint64 // of the update whose body is added; 0: none
+	again bool   // it could not be read before
 }
 
 func newStream(j JoinRequest, term uint64, registration, name string, now Now) *stream {
@@ -92,18 +93,14 @@ func (s *stream) take() ([]outgoing, bool) {
 	return queue, s.closed
 }
 
-// encode returns the line of o with its line feed.
-func (o outgoing) encode(body func(seq uint64) ([]byte, error)) ([]byte, error) {
+// encode returns the line of o with its line feed; body is that of an update.
+func (o outgoing) encode(body []byte) ([]byte, error) {
 	line, err := encodeJSON(o.msg)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", o.msg.Type, err)
 	}
 	if o.seq != 0 {
-		raw, err := body(o.seq)
-		if err != nil {
-			return nil, fmt.Errorf("read body of %s: %w", o.msg.Delivery, err)
-		}
-		if line, err = rawjson.Append(line, memberUpdates, raw); err != nil {
+		if line, err = rawjson.Append(line, memberUpdates, body); err != nil {
 			return nil, err
 		}
 	}
