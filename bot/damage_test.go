@@ -207,6 +207,64 @@ func TestS16UnderALeader(t *testing.T) {
 	}
 }
 
+// TestS16TextsLost: a journal file is cut off under a leader. What was in hand and
+// what waited becomes dead letters that say so, each told once; the lanes go on;
+// all is known to the next leader too.
+func TestS16TextsLost(t *testing.T) {
+	for _, how := range []string{"emptied", "zeros"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			f, server := newFleet(t)
+			hold := make(chan struct{})
+			h := bot.HandlerFunc(func(ctx context.Context, u *bot.Update) (bot.Reply, error) {
+				if u.Text() == "in hand" {
+					select {
+					case <-hold:
+					case <-ctx.Done():
+						return bot.Reply{}, context.Cause(ctx)
+					}
+				}
+				return bot.Reply{Text: "re: " + u.Text()}, nil
+			})
+			f.run(f.options("m1"), h)
+			f.run(f.options("m2"), h)
+			f.waitMembers(2)
+			for chat := range int64(2) {
+				say(t, server, 42+chat, "in hand")
+				say(t, server, 42+chat, "waits")
+			}
+			f.waitPending(4)
+			damage(t, f.dir(), theJournal, how)
+			say(t, server, 44, "other lane")
+			waitSent(t, server, 10*time.Second, "re: other lane")
+			close(hold)
+			for chat := range int64(2) {
+				say(t, server, 42+chat, fmt.Sprint("after ", chat))
+			}
+			waitSent(t, server, 10*time.Second, "re: after 0", "re: after 1")
+			for range 2 {
+				f.waitPending(0)
+				if s := f.status(); s.DeadLetters != 4 {
+					t.Errorf("%d dead letters, want 4", s.DeadLetters)
+				}
+				before, _ := f.leader()
+				if err := f.handover(""); err != nil {
+					t.Fatal(err)
+				}
+				f.waitLeader(before.InstanceID)
+				f.waitMembers(2)
+			}
+			out := f.output.String()
+			if n := strings.Count(out, `"reason":"its text was lost`); n != 4 {
+				t.Errorf("%d dead letters told, want 4", n)
+			}
+			if n := strings.Count(out, "reply not sent"); n > 0 {
+				t.Errorf("replies that cannot be sent were tried again %d times", n)
+			}
+		})
+	}
+}
+
 // TestF53FailureAfterTheLease: what stands in the journal's way ends the member
 // with a message that names it; the lease is released, and once it is gone the
 // next start leads within 3 s.

@@ -2,6 +2,7 @@ package bot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,20 +37,24 @@ const deadNotice = "Sorry, this message could not be handled."
 // whose result is known, here or by the journal. It returns nil when the
 // delivery is finished and that is recorded.
 func (t *term) sendReply(ctx context.Context, it bus.Item) error {
-	body, err := t.journal.Body(it.Seq)
-	if err != nil {
-		return err
-	}
 	raw, err := t.journal.Reply(it.Seq)
-	if err != nil {
+	if isLost(err) {
+		return t.finish(it, errTextLost.Error())
+	} else if err != nil {
 		return err
 	}
 	var reply storedReply
 	if err := json.Unmarshal(raw, &reply); err != nil {
 		return fmt.Errorf("decode stored reply: %w", err)
 	}
-	facts, _ := telegram.Inspect(body) // what cannot be read has no chat
 	reason := reply.Dead
+	body, err := store{t}.Body(it.Seq)
+	if errors.Is(err, bus.ErrBodyLost) { // and with it the chat
+		return t.finish(it, cmp.Or(reason, err.Error()))
+	} else if err != nil {
+		return err
+	}
+	facts, _ := telegram.Inspect(body) // what cannot be read has no chat
 	if facts.ChatID == 0 {
 		if reason == "" && reply.Text != "" {
 			reason = "reply to an update without a chat"

@@ -2,7 +2,9 @@ package bot
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 
 	"tgbridge/bus"
 	"tgbridge/internal/journal"
@@ -57,8 +59,22 @@ func (s store) await(durable bool, records ...journal.Record) error {
 	}
 }
 
+// errTextLost is the reason of dead letters whose update or reply is lost.
+var errTextLost = fmt.Errorf("%w from the journal, of which a file was damaged", bus.ErrBodyLost)
+
+// isLost reports whether an error of reading the journal will not pass.
+func isLost(err error) bool {
+	return errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrNotFound)
+}
+
 // Body returns the bytes of a delivery.
-func (s store) Body(seq uint64) ([]byte, error) { return s.t.journal.Body(seq) }
+func (s store) Body(seq uint64) ([]byte, error) {
+	body, err := s.t.journal.Body(seq)
+	if isLost(err) {
+		return nil, errTextLost
+	}
+	return body, err
+}
 
 // Intend records that a call is about to be made.
 func (s store) Intend(r bus.CallRecord) error {
@@ -85,10 +101,14 @@ func (s store) Withdraw(request string) error {
 	return s.await(false, journal.Record{Kind: journal.KindForget, Request: request})
 }
 
-// Result returns the recorded result of a call.
+// Result returns the recorded result of a call. Of one that is lost nothing is
+// known but that the call was made.
 func (s store) Result(request string) (bus.CallResult, error) {
 	body, err := s.t.journal.Result(request)
-	if err != nil {
+	switch {
+	case isLost(err) || err == nil && len(body) == 0:
+		return refusalResult(http.StatusBadGateway, bus.CodeUnknown, errors.New("the call was made, but its result was lost")), nil
+	case err != nil:
 		return bus.CallResult{}, err
 	}
 	var r bus.CallResult
