@@ -31,9 +31,10 @@ type fleet struct {
 	server     *botapitest.Server
 	api, state string
 	token      string
-	handled    string   // path of the log that handlers of processes write
-	extra      []string // environment of member processes
-	output     *output  // what all members log, and the processes print
+	handled    string            // path of the log that handlers of processes write
+	extra      []string          // environment of member processes
+	prepare    func(*bot.Bridge) // if set, gets each member of this process before it runs
+	output     *output           // what all members log, and the processes print
 }
 
 // newFleet starts a server and returns a fleet without members. At the end of
@@ -338,6 +339,9 @@ func (f *fleet) run(o bot.Options, h bot.Handler) *local {
 	b, err := bot.New(o)
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	if f.prepare != nil {
+		f.prepare(b)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m := &local{Bridge: b, name: o.Name, stop: stop, done: make(chan struct{})}

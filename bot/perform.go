@@ -49,32 +49,24 @@ func (b *Bridge) perform(ctx context.Context, c bus.Call) (bus.CallResult, error
 		// Of what was tried before only answers of 429 and 5xx can have come, after
 		// which a call may be made again (G7): the successor does.
 		return bus.CallResult{}, fmt.Errorf("%w: %w", bus.ErrNotBegun, err)
-	case c.Again && isOutage(err):
-		// A reply is owed however long Telegram cannot be reached.
+	case c.Again && telegram.MayPass(c.Method, err):
+		// A reply is owed however long that takes.
 		return bus.CallResult{}, fmt.Errorf("%w: %w", bus.ErrNotBegun, err)
 	case errors.Is(err, telegram.ErrOutcomeUnknown):
 		b.log.Warn().Err(err).Str("method", c.Method).Msg("outcome of a call is unknown")
 		return refusalResult(http.StatusBadGateway, bus.CodeUnknown, err), nil
 	case errors.As(err, &refused):
-		return answerResult(answer{
+		r := answerResult(answer{
 			Code: refused.Code, Description: refused.Description,
 			Parameters: parameters{RetryAfter: int(refused.RetryAfter.Seconds()), MigrateTo: refused.MigrateTo},
-		}), nil
+		})
+		r.Passing = telegram.MayPass(c.Method, err)
+		return r, nil
 	default:
 		r := refusalResult(http.StatusBadGateway, bus.CodeTelegram, err)
-		r.Passing = telegram.SurelyNoEffect(err)
+		r.Passing = telegram.MayPass(c.Method, err)
 		return r, nil
 	}
-}
-
-// isOutage reports whether a call failed because Telegram cannot be reached, or
-// answers with 5xx, so that it may be made again (G7).
-func isOutage(err error) bool {
-	var refused *telegram.Error
-	if errors.As(err, &refused) {
-		return refused.Code >= 500 && !refused.IsFinal()
-	}
-	return telegram.SurelyNoEffect(err)
 }
 
 // answer is an answer of the Bot API.

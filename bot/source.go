@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	"tgbridge/internal/telegram"
 	"tgbridge/polling"
@@ -29,10 +30,12 @@ func (s source) DeleteWebhook(ctx context.Context) error {
 
 func (s source) Reset() { s.client.Reset() }
 
-// pollError makes Telegram's answer one that the poller knows.
+// pollError makes Telegram's answer one that the poller knows. What somebody in
+// between answered says nothing of the token, other pollers or a webhook, only
+// perhaps when to come again.
 func pollError(err error) error {
 	var e *telegram.Error
-	if !errors.As(err, &e) {
+	if !errors.As(err, &e) || e.Foreign && e.Code != http.StatusTooManyRequests {
 		return err
 	}
 	return &polling.APIError{Code: e.Code, Description: e.Description, RetryAfter: e.RetryAfter}

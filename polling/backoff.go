@@ -14,6 +14,9 @@ const (
 	// hastyCap is for answers that hold nothing and came at once, although
 	// they were asked to wait: no failure, but not to be had in a hot loop.
 	hastyCap = time.Second
+	// pauseCap is what of a pause that Telegram asks for is waited before the
+	// next try: its own last for minutes, and a wrong number must not end polling.
+	pauseCap = time.Hour
 )
 
 // backOff is the wait after the given number of failures in a row, from 1.

@@ -92,7 +92,8 @@ func (c course) failedPoll(err error, s circumstances) (course, action) {
 		return c, a
 	case kind == rateLimited && asked > 0:
 		c, a := c.failed(kind, s)
-		a.wait = asked // exactly: sooner is refused, and counts
+		// Exactly: sooner is refused, and counts. But not for years.
+		a.wait = min(asked, pauseCap)
 		return c, a
 	}
 	return c.failed(kind, s)

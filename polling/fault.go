@@ -37,7 +37,7 @@ var faultTexts = map[fault]string{
 	webhook: "a webhook is set for this bot: deleting it, pending updates are kept",
 	tokenRefused: "Telegram refuses the token that it accepted before: " +
 		"if it was revoked at @BotFather, restart with the new one",
-	rateLimited: "Telegram asks for a pause: nothing is polled until then",
+	rateLimited: "Telegram asks for a pause: nothing is polled meanwhile; of more than an hour, an hour is waited before the next try",
 	misdirected: "this Bot API server does not serve this bot: check the API address and the server's token filter",
 	loggedOut: "the bot is logged out of this Bot API server: use the server that it was moved to, " +
 		"or wait ten minutes before using this one again",

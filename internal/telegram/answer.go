@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -52,7 +53,7 @@ func (r redactor) decode(a answer) (json.RawMessage, error) {
 	if !ok && a.status < 300 {
 		return nil, &TransportError{Method: a.method, Sent: true, Err: r.err(a.unusable())}
 	}
-	e := &Error{Method: a.method, Status: a.status, Code: a.status}
+	e := &Error{Method: a.method, Status: a.status, Code: a.status, Foreign: !ok}
 	if code := laxInt(env.ErrorCode); code > 0 && code < 1000 {
 		e.Code = int(code)
 	}
@@ -113,12 +114,12 @@ func (a answer) statusText() string {
 // retryAfter finds how long to wait: the parameter, else the header, else,
 // for 429, the number in the text.
 func retryAfter(env envelope, header http.Header, code int) time.Duration {
-	if s := laxInt(env.Parameters.RetryAfter); s > 0 {
-		return seconds(s)
+	if d := seconds(strings.Trim(string(env.Parameters.RetryAfter), `"`)); d > 0 {
+		return d
 	}
 	if value := header.Get("Retry-After"); value != "" {
-		if s, err := strconv.ParseInt(value, 10, 64); err == nil {
-			return seconds(s)
+		if d := seconds(value); d > 0 {
+			return d
 		}
 		if at, err := http.ParseTime(value); err == nil {
 			return max(0, time.Until(at))
@@ -132,14 +133,22 @@ func retryAfter(env envelope, header http.Header, code int) time.Duration {
 	if digits < 0 {
 		digits = len(text)
 	}
-	s, _ := strconv.ParseInt(text[:digits], 10, 64)
-	return seconds(s)
+	return seconds(text[:digits])
 }
 
-// seconds converts without overflow; nobody waits longer than a year.
-func seconds(s int64) time.Duration {
-	const year = 365 * 24 * 60 * 60
-	return time.Duration(min(max(s, 0), year)) * time.Second
+// seconds reads a number of seconds, also with a fraction or an exponent, and
+// rounds up. What is not above 0, or no number, is 0; years are as good as any
+// more.
+func seconds(text string) time.Duration {
+	const years = 100 * 365 * 24 * 60 * 60
+	s, err := strconv.ParseFloat(text, 64)
+	if errors.Is(err, strconv.ErrRange) && s > 0 {
+		err = nil // infinite
+	}
+	if err != nil || !(s > 0) { // also NaN
+		return 0
+	}
+	return time.Duration(math.Ceil(min(s, years))) * time.Second
 }
 
 // laxInt reads an integer, also one in a string; 0 for anything else.

@@ -31,11 +31,11 @@ func TestResponses(t *testing.T) {
 		migrate  int64
 		action   string
 	}{
-		{"token revoked", 1, 1, 401, 0, 0, "fail"},
+		{"token revoked", 1, 1, 401, 0, 0, "again"},
 		{"token malformed", 2, 2, 401, 0, 0, "own"},
-		{"token not found", 3, 3, 404, 0, 0, "fail"},
+		{"token not found", 3, 3, 404, 0, 0, "again"},
 		{"method not found", 4, 4, 404, 0, 0, "fail"},
-		{"token filter", 5, 5, 421, 0, 0, "fail"},
+		{"token filter", 5, 5, 421, 0, 0, "again"},
 		{"logged out", 6, 6, 400, 0, 0, "own"},
 		{"forbidden", 7, 16, 403, 0, 0, "fail"},
 		{"conflict", 17, 19, 409, 0, 0, "own"},
@@ -67,7 +67,7 @@ func TestResponses(t *testing.T) {
 		{"F6 webhook deleted", 72, 73, 0, 0, 0, "own"},
 		{"results of every type", 74, 81, 0, 0, 0, "done"},
 		{"redirect of a poll", 82, 82, 302, 0, 0, "own"},
-		{"redirect", 83, 83, 301, 0, 0, "fail"},
+		{"redirect", 83, 83, 301, 0, 0, "again"},
 		{"portal", 84, 84, unusable, 0, 0, "again"},
 		{"not UTF-8", 85, 85, 0, 0, 0, "own"},
 	}
@@ -170,6 +170,7 @@ func checkAction(t *testing.T, method string, result json.RawMessage, err error,
 
 // TestOddAnswers checks answers that no line of responses.jsonl has.
 func TestOddAnswers(t *testing.T) {
+	const century = 100 * 365 * 24 * time.Hour
 	in40 := time.Now().Add(40 * time.Second).UTC().Format(http.TimeFormat)
 	tests := []struct {
 		name    string
@@ -194,8 +195,18 @@ func TestOddAnswers(t *testing.T) {
 		{name: "header alone, HTML", status: 429, retry: "30", body: "<html>", code: 429, after: 30 * time.Second, text: "Too Many Requests"},
 		{name: "date in the header", status: 503, retry: in40, body: "", code: 503, after: 39 * time.Second, text: "Service Unavailable"},
 		{name: "no number anywhere", status: 429, retry: "soon", body: `{"ok":false,"error_code":429,"description":"retry after lunch"}`, code: 429, text: "retry after lunch"},
-		{name: "huge number", status: 429, body: `{"ok":false,"error_code":429,"description":"x","parameters":{"retry_after":9223372036854775807}}`, code: 429, after: 365 * 24 * time.Hour, text: "x"},
+		{name: "huge number", status: 429, body: `{"ok":false,"error_code":429,"description":"x","parameters":{"retry_after":9223372036854775807}}`, code: 429, after: century, text: "x"},
+		{name: "number beyond all numbers", status: 429, body: `{"ok":false,"error_code":429,"description":"x","parameters":{"retry_after":1e999}}`, code: 429, after: century, text: "x"},
+		{name: "huge number in the header", status: 429, retry: "99999999999999999999", code: 429, after: century, text: "Too Many Requests"},
+		{name: "huge number in the text", status: 429, body: `{"ok":false,"error_code":429,"description":"retry after 1000000000000000000000"}`, code: 429, after: century, text: "retry after"},
+		{name: "number with an exponent", status: 429, body: `{"ok":false,"error_code":429,"description":"x","parameters":{"retry_after":1e12}}`, code: 429, after: century, text: "x"},
+		{name: "number with a fraction", status: 429, body: `{"ok":false,"error_code":429,"description":"x","parameters":{"retry_after":2.25}}`, code: 429, after: 3 * time.Second, text: "x"},
+		{name: "number in a string", status: 429, body: `{"ok":false,"error_code":429,"description":"x","parameters":{"retry_after":"12"}}`, code: 429, after: 12 * time.Second, text: "x"},
+		{name: "text for a number", status: 429, retry: "6", body: `{"ok":false,"error_code":429,"description":"x","parameters":{"retry_after":"soon"}}`, code: 429, after: 6 * time.Second, text: "x"},
+		{name: "no number, NaN", status: 429, body: `{"ok":false,"error_code":429,"description":"x","parameters":{"retry_after":"NaN"}}`, code: 429, text: "x"},
+		{name: "negative parameter", status: 429, body: `{"ok":false,"error_code":429,"description":"x","parameters":{"retry_after":-5}}`, code: 429, text: "x"},
 		{name: "negative number", status: 429, retry: "-5", body: "", code: 429, text: "Too Many Requests"},
+		{name: "null", status: 429, body: `{"ok":false,"error_code":429,"description":"x","parameters":{"retry_after":null}}`, code: 429, text: "x"},
 		{name: "failure cut in the body", status: 429, retry: "5", body: `{"ok":false,"error_c`, cut: io.ErrUnexpectedEOF, code: 429, after: 5 * time.Second, text: "Too Many Requests"},
 		{name: "success cut in the body", status: 200, body: `{"ok":true,"resu`, cut: io.ErrUnexpectedEOF, code: unusable, text: "read answer: unexpected EOF"},
 		{name: "damaged", status: 200, body: `{"ok":true,"result":`, code: unusable, text: "damaged answer with status 200"},

@@ -21,6 +21,11 @@ const (
 	firstDelay         = 500 * time.Millisecond
 	longestDelay       = 15 * time.Second
 	maxMoves           = 8 // of one chat; a chain of new ids ends here
+
+	// maxPenalty is what of a penalty is waited before another try tells whether
+	// it still stands: Telegram's last for minutes, and a wrong number must not
+	// silence a chat for years.
+	maxPenalty = time.Hour
 )
 
 // Caller makes one request; *Client is one.
@@ -37,8 +42,9 @@ type APIOptions struct {
 	// Penalties of the server and the order in a chat stay.
 	Unpaced bool
 	// MaxWait bounds how long a call is repeated while Telegram cannot be
-	// reached or answers with 5xx, counted from the first failure without the
-	// waits for a 429. Default 5 minutes.
+	// reached, answers with 5xx, or what it answers is not about this call
+	// (MayPass), counted from the first failure without the waits that Telegram
+	// asked for. Default 5 minutes.
 	MaxWait time.Duration
 	// CallTimeout bounds one attempt. Default 1 minute.
 	CallTimeout time.Duration
@@ -102,8 +108,9 @@ func NewAPI(client Caller, o APIOptions) (*API, error) {
 // no effect and could not be repeated any longer (see SurelyNoEffect), either
 // wrapped together with ErrOutcomeUnknown when an attempt may have had its
 // effect; ErrMethodRefused. The context's cause and what Check returned are
-// inside a *TransportError. A 429 is waited for as long as Telegram says, and
-// each time: only the context bounds that.
+// inside a *TransportError. A 429 is waited for as long as Telegram says, but
+// asked again after an hour at the latest, and each time: only the context
+// bounds that.
 func (a *API) Call(ctx context.Context, method string, params map[string]string) (json.RawMessage, error) {
 	if err := checkCallable(method); err != nil {
 		return nil, err
@@ -263,12 +270,13 @@ func (a *API) noteMove(from, to int64) (isNew bool) {
 	return true
 }
 
-// punish makes all who share the call's target wait as long as Telegram says.
+// punish makes all who share the call's target wait as long as Telegram says,
+// within reason.
 func (c *call) punish(err error) {
 	var e *Error
 	delay := c.nextDelay()
 	if errors.As(err, &e) && e.RetryAfter > 0 {
-		delay = e.RetryAfter
+		delay = min(e.RetryAfter, maxPenalty)
 	} else {
 		c.failures++
 	}
@@ -288,8 +296,9 @@ func (c *call) backOff(ctx context.Context, err error) error {
 	delay := c.nextDelay()
 	c.failures++
 	var e *Error
-	if errors.As(err, &e) {
-		delay = max(delay, e.RetryAfter)
+	if errors.As(err, &e) && e.RetryAfter > delay {
+		// Longer than there is time: one more try when it ends.
+		delay = max(delay, min(e.RetryAfter, c.giveUp.Sub(now)))
 	}
 	if now.Add(delay).After(c.giveUp) || ctx.Err() != nil {
 		return err
@@ -312,6 +321,12 @@ func (c *call) nextDelay() time.Duration {
 }
 
 func (c *call) warn(err error, delay time.Duration) {
-	c.api.o.Logger.Warn().Str("method", c.method).Str("target", c.turn.key).
-		Str("error", err.Error()).Dur("delay", delay).Msg("telegram call is repeated")
+	line := c.api.o.Logger.Warn().Str("method", c.method).Str("target", c.turn.key).
+		Str("error", err.Error()).Dur("delay", delay)
+	var e *Error
+	if errors.As(err, &e) && e.RetryAfter > delay {
+		line.Dur("asked", e.RetryAfter).Msg("telegram call is repeated, sooner than was asked for")
+		return
+	}
+	line.Msg("telegram call is repeated")
 }

@@ -9,9 +9,10 @@
 //
 //   - The token's secret part is in no error, log line or result of this
 //     package (G8), whatever the network or a server answers.
-//   - A Client makes exactly one request per call. Only API repeats, and only
-//     what surely had no effect or what Telegram answered with 429 or 5xx (G7);
-//     every other failure is ErrOutcomeUnknown.
+//   - A Client makes exactly one request per call, and follows no redirect. Only
+//     API repeats, and only what surely had no effect and may pass, or what
+//     Telegram answered with 429 or 5xx (G7). A failure of which it is not known
+//     whether it had its effect is ErrOutcomeUnknown.
 //   - Updates are handed over byte for byte. Ids are exact in 64 bits.
 //   - A sender who cannot be told by a numeric user id is denied (G9).
 //

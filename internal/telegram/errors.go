@@ -30,8 +30,12 @@ type Error struct {
 	// Description is Telegram's text, or the HTTP status's: one line, bounded,
 	// without the token. Wordings change; judge by the other fields.
 	Description string
+	// Foreign is true if the answer is not one of the Bot API, or not a whole
+	// one: a proxy or portal gave it in Telegram's place.
+	Foreign bool
 	// RetryAfter is how long to wait before the next request, 0 if nothing
-	// was said: from the parameters, the header or the text of a 429.
+	// was said: from the parameters, the header or the text of a 429. It is not
+	// negative, and as long as was said.
 	RetryAfter time.Duration
 	// MigrateTo is the new id of a chat that became a supergroup, else 0.
 	MigrateTo int64

@@ -40,22 +40,57 @@ func judge(method string, err error) verdict {
 		return verdict{action: fail}
 	}
 	switch {
-	case e.Code == http.StatusTooManyRequests:
-		return verdict{action: wait}
 	case e.Code >= 500 && e.IsFinal():
 		return verdict{action: fail}
 	case e.Code >= 500:
 		return verdict{action: repeat, maybe: !isRead(method)}
-	case e.Code != http.StatusBadRequest:
-		return verdict{action: fail}
-	case e.MigrateTo != 0:
+	case e.Code == http.StatusTooManyRequests, e.RetryAfter > 0:
+		return verdict{action: wait}
+	case e.Code == http.StatusBadRequest && e.MigrateTo != 0:
 		return verdict{action: move}
-	case isAlreadySo(method, e.Description):
+	case e.Code == http.StatusBadRequest && isAlreadySo(method, e.Description):
 		return verdict{action: succeed}
+	case e.isAboutAll(method):
+		return verdict{action: repeat}
 	default:
 		return verdict{action: fail}
 	}
 }
+
+// isAboutAll reports whether an answer below 500, which says that nothing was
+// done, speaks of the token, the address or the way to Telegram and not of this
+// call: every call would get it, and none any more once it has passed.
+func (e *Error) isAboutAll(method string) bool {
+	switch {
+	case e.Code >= 300 && e.Code < 400: // a proxy, a portal, or http where https is wanted
+		return true
+	case e.Code == http.StatusUnauthorized, // also seen to pass with a good token
+		e.Code == http.StatusProxyAuthRequired, e.Code == http.StatusRequestTimeout,
+		e.Code == http.StatusMisdirectedRequest, e.Code == http.StatusTooEarly:
+		return true
+	case e.Code == http.StatusBadRequest && strings.EqualFold(e.Description, "logged out"):
+		return true
+	case e.Foreign: // whoever it was, it speaks of the request only in these
+		switch e.Code {
+		case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
+			http.StatusRequestHeaderFieldsTooLarge:
+			return false
+		}
+		return e.Code >= 400
+	case e.Code == http.StatusNotFound:
+		// A method that the server does not know, unless every server does: then
+		// the token is none, or the address is wrong.
+		return isEverywhere(method) && !strings.Contains(strings.ToLower(e.Description), "method not found")
+	default:
+		return false
+	}
+}
+
+// MayPass reports whether the same call may succeed later although it failed with
+// err: Telegram could not be reached or answered with 5xx, or the failure would
+// have met every call alike. Whether an attempt may have had its effect, only
+// ErrOutcomeUnknown tells.
+func MayPass(method string, err error) bool { return judge(method, err).action == repeat }
 
 func judgeTransport(method string, err *TransportError) verdict {
 	switch {

@@ -26,6 +26,13 @@ func isRead(method string) bool {
 	return strings.HasPrefix(strings.ToLower(method), "get")
 }
 
+// isEverywhere reports whether every server has a method, of those that the
+// bridge itself makes.
+func isEverywhere(method string) bool {
+	m := strings.ToLower(method)
+	return m == "sendmessage" || m == "getme"
+}
+
 // isPaced reports whether Telegram counts a method as a message: what sends
 // and what edits. "Typing" is none. What sends several messages at once (an
 // album, forwardMessages) is counted as one; a 429 corrects that.
