@@ -127,6 +127,58 @@ func TestRivalPoller(t *testing.T) {
 	})
 }
 
+// A single 409 is what a member gets whose lease was taken by force: the
+// successor's poll ends its own. That is no rival to be looked for.
+func TestSingleConflict(t *testing.T) {
+	inBubble(t, "F7 the first one is not warned of, the second is", func(t *testing.T) {
+		log := &logBuffer{}
+		b := newBench(t, withLog(log))
+		b.tg.answer(func(n int, _ polling.Request) (reply, bool) {
+			return reply{err: errConflict}, n == 0 || n == 10 || n == 11
+		})
+		b.lead()
+		time.Sleep(5 * time.Minute)
+		if s := b.p.State(); s.Conflicts != 1 || log.count("warn", "") != 0 {
+			t.Errorf("%d conflicts, log %s", s.Conflicts, log.b.String())
+		}
+		time.Sleep(5 * time.Minute)
+		if s := b.p.State(); s.Conflicts != 3 || log.count("warn", "another program polls") != 1 {
+			t.Errorf("%d conflicts, log %s", s.Conflicts, log.b.String())
+		}
+		b.stop()
+	})
+	inBubble(t, "F7 a rival is named although updates come between its polls", func(t *testing.T) {
+		log := &logBuffer{}
+		b := newBench(t, withLog(log))
+		b.tg.answer(func(n int, _ polling.Request) (reply, bool) {
+			if n%2 == 0 {
+				return reply{err: errConflict, after: time.Second}, true
+			}
+			return reply{elements: []json.RawMessage{element(int64(n))}, after: time.Second}, true
+		})
+		b.lead()
+		time.Sleep(10 * time.Second)
+		if log.count("warn", "another program polls") != 1 {
+			t.Errorf("log %s", log.b.String())
+		}
+		b.stop()
+	})
+	inBubble(t, "the lease was taken by force: no conflict at all", func(t *testing.T) {
+		log := &logBuffer{}
+		b := newBench(t, withLog(log))
+		b.tg.answer(func(int, polling.Request) (reply, bool) {
+			b.lease.lose()
+			return reply{err: errConflict}, true
+		})
+		b.lead()
+		b.ended(10*time.Millisecond, polling.ErrLost)
+		if s := b.p.State(); s.Conflicts != 0 || s.LastError != "" || log.count("warn", "") != 0 {
+			t.Errorf("State() = %+v, log %s", s, log.b.String())
+		}
+		b.stop()
+	})
+}
+
 func TestWebhook(t *testing.T) {
 	texts := map[string]error{
 		"webhook is active":        errWebhook,
@@ -228,6 +280,48 @@ func TestPenalty(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pause of years, by mistake or malice, is obeyed for an hour at a time.
+func TestPenaltyThatIsAbsurd(t *testing.T) {
+	const century = 100 * 365 * 24 * time.Hour
+	penalties := map[string]error{
+		"parameter": &polling.APIError{Code: 429, Description: "Too Many Requests", RetryAfter: century},
+		"text only": api(429, "Too Many Requests: retry after 1000000000000"),
+	}
+	for name, penalty := range penalties {
+		inBubble(t, name, func(t *testing.T) {
+			log := &logBuffer{}
+			b := newBench(t, withLog(log))
+			b.tg.push(7)
+			b.tg.answer(func(n int, _ polling.Request) (reply, bool) { return reply{err: penalty}, n < 2 })
+			b.lead()
+			time.Sleep(3 * time.Hour)
+			polls := b.tg.seen()
+			if len(polls) < 3 || polls[1].at-polls[0].end != time.Hour || polls[2].at-polls[1].end != time.Hour {
+				t.Errorf("polls = %+v, want one an hour while Telegram asks for more", polls[:min(3, len(polls))])
+			}
+			if got := b.sink.committed(); len(got) != 1 {
+				t.Errorf("committed %v", got)
+			}
+			if log.count("warn", `"retry_in":3600000`) != 2 || log.count("warn", "of more than an hour, an hour is waited") != 2 {
+				t.Errorf("log does not tell: %s", log.b.String())
+			}
+			b.stop()
+		})
+	}
+	inBubble(t, "negative: as if nothing was said", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.tg.answer(func(n int, _ polling.Request) (reply, bool) {
+			return reply{err: &polling.APIError{Code: 429, Description: "x", RetryAfter: -time.Hour}}, n == 0
+		})
+		b.lead()
+		time.Sleep(time.Second)
+		if n := len(b.tg.seen()); n != 2 {
+			t.Errorf("%d polls, want a second one soon", n)
+		}
+		b.stop()
+	})
 }
 
 func TestSilentServer(t *testing.T) {

@@ -215,7 +215,8 @@ func (lp *loop) deleteWebhook() {
 }
 
 // request starts a job that sends a request, with ownership verified right
-// before.
+// before; and after a conflict, which is also what a successor's poll makes of
+// ours.
 func (lp *loop) request(limit time.Duration, send func(ctx context.Context) result) {
 	ctx, cancel := context.WithCancelCause(lp.l.gate.ctx)
 	lp.drop = cancel
@@ -225,7 +226,12 @@ func (lp *loop) request(limit time.Duration, send func(ctx context.Context) resu
 			return result{}, false
 		}
 		lp.l.jobPhase(job, PhasePolling, limit)
-		return send(ctx), true
+		r := send(ctx)
+		if kind, _ := classify(r.err); kind == conflict {
+			lp.l.jobPhase(job, PhaseChecking, lp.p.o.ownDeadline())
+			return r, lp.verify(ctx)
+		}
+		return r, true
 	})
 }
 

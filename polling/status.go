@@ -57,6 +57,8 @@ type board struct {
 	status Status     // without State
 	fault  fault
 	told   map[fault]time.Time
+	// conflicted is when the last conflict was met.
+	conflicted time.Time
 }
 
 // begin is told when a leadership begins.
@@ -101,7 +103,8 @@ func (b *board) resolved(kind fault) {
 }
 
 // failed records and tells a failure: at warn level once a minute for each
-// kind (F7), else at debug level. wait is what comes before the next try.
+// kind (F7), else at debug level; of conflicts not the first, as a single one
+// does no harm and has many reasons. wait is what comes before the next try.
 func (b *board) failed(kind fault, err error, wait time.Duration) {
 	level, s := b.record(kind, err)
 	// Outside the mutex: a log that blocks must block nobody else (S12).
@@ -120,10 +123,15 @@ func (b *board) record(kind fault, err error) (zerolog.Level, Status) {
 	if b.fault == noFault {
 		b.status.ErrorSince = now.Round(0)
 	}
+	single := kind == conflict && b.fault != conflict && now.Sub(b.conflicted) >= complainEvery
 	b.fault = kind
 	b.status.LastError = printable(err.Error())
 	if kind == conflict {
 		b.status.Conflicts++
+		b.conflicted = now
+	}
+	if single {
+		return zerolog.DebugLevel, b.status
 	}
 	if told, ever := b.told[kind]; ever && now.Sub(told) < complainEvery {
 		return zerolog.DebugLevel, b.status
