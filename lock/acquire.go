@@ -128,6 +128,7 @@ func (l *Lock) try(ctx context.Context, mode Mode, expected *Entry, w *lostWatch
 	}
 	a, err := l.assess(r, mode, expected, w)
 	if err != nil || a.verdict != take || !a.proven {
+		l.tx.watch()
 		return a.result, a.verdict != take, err
 	}
 	err = l.transact(ctx, func(r registry) (change, error) {

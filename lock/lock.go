@@ -96,13 +96,14 @@ func (l *Lock) Current() (Entry, error) {
 
 // State returns the lease and what this member makes of it, read afresh without
 // the guard. A missing or damaged registry has no lease: Inactive. Calling it
-// regularly is watching the owner (see Observer).
+// regularly is watching the owner (see Observer), and whoever has the guard.
 func (l *Lock) State() (State, Entry, error) {
 	r, err := l.read()
 	if err != nil {
 		return Inactive, Entry{}, err
 	}
 	e, _ := r.lease(l.o.Key)
+	l.tx.watch()
 	s, _, err := l.judge(e)
 	return s, e, err
 }

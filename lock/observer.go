@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,8 +124,8 @@ const tornTries = 3
 
 // Look reads one member's file and tries its kernel lock, with a shared lock,
 // creating nothing (M3). A missing file is a reading like any other, and so is
-// an instance id that can be no file's name. An error (EMFILE, EIO, EACCES) is
-// no answer.
+// what is not a regular file, and an instance id that can be no file's name. An
+// error (EMFILE, EIO, EACCES) is no answer.
 func (o *Observer) Look(instance string) (Reading, error) {
 	if !validInstance(instance) {
 		return o.absent(instance), nil
@@ -132,7 +133,7 @@ func (o *Observer) Look(instance string) (Reading, error) {
 	var mark string
 	var r Reading
 	for try := 1; ; try++ {
-		content, free, err := o.probe(filepath.Join(o.dir, instance))
+		content, free, err := o.probe(filepath.Join(o.dir, instance), o.believed)
 		if errors.Is(err, fs.ErrNotExist) {
 			return o.absent(instance), nil
 		}
@@ -161,20 +162,27 @@ func (o *Observer) absent(instance string) Reading {
 	return Reading{Unmoved: o.note(instance, "absent")}
 }
 
-// probe reads a member's file and says what its kernel lock is.
-func (o *Observer) probe(path string) (content []byte, lock KernelLock, err error) {
+// probe reads a member's file and says what its kernel lock is, if that is to be
+// tried. Whatever is not a regular file is nobody's, as if there were none.
+func (o *Observer) probe(path string, tryLock bool) (content []byte, lock KernelLock, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|openSafely, 0)
 	if err != nil {
+		if info, lerr := os.Lstat(path); lerr == nil && !info.Mode().IsRegular() {
+			err = fs.ErrNotExist
+		}
 		return nil, LockUnknown, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, LockUnknown, cmp.Or(err, fs.ErrNotExist)
+	}
 	content = make([]byte, fileBytes)
 	n, err := f.ReadAt(content, 0)
 	if n < fileBytes && !errors.Is(err, io.EOF) {
 		return nil, LockUnknown, err
 	}
 	content = content[:n]
-	if !o.believed {
+	if !tryLock {
 		return content, LockUnknown, nil
 	}
 	switch err := o.flock(f, lockShared); {
@@ -319,7 +327,7 @@ func (o *Observer) highestTerm() (uint64, error) {
 	for _, instance := range instances {
 		var info MemberInfo
 		for try, torn := 0, true; torn && try < tornTries; try++ {
-			content, err := readShared(filepath.Join(o.dir, instance))
+			content, _, err := o.probe(filepath.Join(o.dir, instance), false)
 			if errors.Is(err, fs.ErrNotExist) {
 				break // swept since
 			}

@@ -62,6 +62,17 @@ func (t *transactor) relieve() (guardView, bool, error) {
 	return v, true, nil
 }
 
+// watch looks at what stands at the guard's place and touches nothing. Who waits
+// for a lease does so, that the guard of an owner who is gone has been seen to
+// stand as long as the lease when it comes to be taken away.
+func (t *transactor) watch() {
+	place := filepath.Join(t.dir, guardName)
+	v, err := lookAtGuard(place)
+	if err == nil && (v.kind == guardOurs || v.kind == guardOld) {
+		_, _ = t.facts(place, v) // what fails is told by the transaction
+	}
+}
+
 // facts gathers what mayReclaim decides by.
 func (t *transactor) facts(place string, v guardView) (guardFacts, error) {
 	f := guardFacts{stood: t.observer.guardStood(place, v.mark)}
