@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/spf13/cobra"
+
 	"tgbridge/bot"
 	"tgbridge/bus"
 	"tgbridge/config"
@@ -22,14 +24,31 @@ type place struct {
 	observer *lock.Observer // looks at members without being one
 }
 
-// find finds the bot: by id, by the token, or as the only one in the state
-// directory.
-func find(cfg config.Config, id int64) (place, error) {
-	if id == 0 {
-		id = cfg.BotID
+const botFlag = "bot"
+
+// addBot adds the flag that find looks at to a command that is no member.
+func addBot(cmd *cobra.Command) {
+	cmd.Flags().Int64(botFlag, 0, "the bot's id, where neither the token nor the state directory tells")
+}
+
+// find finds the bot that a command is about: by --bot, by the token, or as the
+// only one in the state directory.
+func (c *cli) find(cmd *cobra.Command) (place, error) {
+	cfg, err := c.loadConfig(cmd)
+	if err != nil {
+		return place{}, err
 	}
-	if id == 0 {
-		var err error
+	id, err := cmd.Flags().GetInt64(botFlag)
+	switch {
+	case err != nil:
+		return place{}, err
+	case cmd.Flags().Changed(botFlag):
+		if id <= 0 {
+			return place{}, usage("--bot: %d is no id of a bot, which is the number before the colon in its token", id)
+		}
+	case cfg.BotID != 0:
+		id = cfg.BotID
+	default:
 		if id, err = onlyBot(cfg.StateDir); err != nil {
 			return place{}, err
 		}

@@ -18,7 +18,6 @@ import (
 // handoverCmd asks the leader to hand over.
 func (c *cli) handoverCmd() *cobra.Command {
 	var (
-		id    int64
 		to    string
 		force bool
 	)
@@ -30,11 +29,7 @@ func (c *cli) handoverCmd() *cobra.Command {
 			"asking it, and released at once, so that the members elect: for a leader that does not answer.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := c.loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			p, err := find(cfg, id)
+			p, err := c.find(cmd)
 			if err != nil {
 				return err
 			}
@@ -51,7 +46,7 @@ func (c *cli) handoverCmd() *cobra.Command {
 			case before.Name == to:
 				return fmt.Errorf("%s leads already, term %d", to, before.Epoch)
 			case force:
-				err = p.takeByForce(cmd.Context(), before, c.logger(cfg))
+				err = p.takeByForce(cmd.Context(), before, c.logger(p.cfg))
 			default:
 				err = p.askHandover(cmd.Context(), before, to)
 			}
@@ -70,7 +65,7 @@ func (c *cli) handoverCmd() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().Int64Var(&id, "bot", 0, "the bot's id, where neither the token nor the state directory tells")
+	addBot(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "name of the member that shall lead; default any")
 	cmd.Flags().BoolVar(&force, "force", false, "take the lease from a leader that does not answer")
 	return cmd

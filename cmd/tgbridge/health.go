@@ -15,10 +15,7 @@ import (
 
 // healthCmd is the health check of containers.
 func (c *cli) healthCmd() *cobra.Command {
-	var (
-		id    int64
-		ready bool
-	)
+	var ready bool
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Exit 0 if the members in this container (PID namespace) are well",
@@ -27,18 +24,14 @@ func (c *cli) healthCmd() *cobra.Command {
 			"With --ready polls must succeed, too.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := c.loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			p, err := find(cfg, id)
+			p, err := c.find(cmd)
 			if err != nil {
 				return err
 			}
 			return p.health(cmd.Context(), ready)
 		},
 	}
-	cmd.Flags().Int64Var(&id, "bot", 0, "the bot's id, where neither the token nor the state directory tells")
+	addBot(cmd)
 	cmd.Flags().BoolVar(&ready, "ready", false, "polls must succeed, too")
 	return cmd
 }

@@ -21,8 +21,8 @@ const maxSendText = 64 << 10
 // sendCmd sends one message through the running leader.
 func (c *cli) sendCmd() *cobra.Command {
 	var (
-		id, chat, thread int64
-		file             string
+		chat, thread int64
+		file         string
 	)
 	cmd := &cobra.Command{
 		Use:   "send --chat ID [--thread ID] [TEXT]",
@@ -38,11 +38,7 @@ func (c *cli) sendCmd() *cobra.Command {
 			case file != "":
 				return usage("--file: this version sends text alone, no files")
 			}
-			cfg, err := c.loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			p, err := find(cfg, id)
+			p, err := c.find(cmd)
 			if err != nil {
 				return err
 			}
@@ -65,7 +61,7 @@ func (c *cli) sendCmd() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().Int64Var(&id, "bot", 0, "the bot's id, where neither the token nor the state directory tells")
+	addBot(cmd)
 	cmd.Flags().Int64Var(&chat, "chat", 0, "id of the chat")
 	cmd.Flags().Int64Var(&thread, "thread", 0, "id of the topic")
 	cmd.Flags().StringVar(&file, "file", "", "file to send (not in this version)")

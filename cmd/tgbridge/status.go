@@ -18,10 +18,7 @@ import (
 
 // statusCmd tells who leads and how it goes.
 func (c *cli) statusCmd() *cobra.Command {
-	var (
-		id            int64
-		asJSON, watch bool
-	)
+	var asJSON, watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Tell who leads, the members, their work and the last faults",
@@ -30,11 +27,7 @@ func (c *cli) statusCmd() *cobra.Command {
 			"reads the files. It never contends for the lock. Exit code 0: healthy; 1: not.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := c.loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			p, err := find(cfg, id)
+			p, err := c.find(cmd)
 			if err != nil {
 				return err
 			}
@@ -53,7 +46,7 @@ func (c *cli) statusCmd() *cobra.Command {
 			return healthOf(s)
 		},
 	}
-	cmd.Flags().Int64Var(&id, "bot", 0, "the bot's id, where neither the token nor the state directory tells")
+	addBot(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&watch, "watch", false, "print anew each second, until interrupted")
 	return cmd
