@@ -20,6 +20,8 @@ func (l *loader) complete() {
 		c.StateDir = defaultStateDir(l.environ)
 		l.require(c.StateDir != "", "TGBRIDGE_STATE_DIR",
 			"not set, and neither XDG_STATE_HOME nor HOME says where to keep state")
+		l.require(filepath.IsAbs(c.StateDir), "TGBRIDGE_STATE_DIR",
+			"not set, and HOME ("+quote(home(l.environ))+") is no absolute path")
 	}
 	if c.Name == "" {
 		dir, _ := os.Getwd()     // without it the host's name serves
@@ -37,14 +39,17 @@ func defaultStateDir(environ map[string]string) string {
 	if dir := environ["XDG_STATE_HOME"]; filepath.IsAbs(dir) {
 		return filepath.Join(dir, "tgbridge")
 	}
-	home := environ["HOME"]
-	if home == "" && runtime.GOOS == "windows" {
-		home = environ["USERPROFILE"]
+	if home := home(environ); home != "" {
+		return filepath.Join(home, ".local", "state", "tgbridge")
 	}
-	if home == "" {
-		return ""
+	return ""
+}
+
+func home(environ map[string]string) string {
+	if home := environ["HOME"]; home != "" || runtime.GOOS != "windows" {
+		return home
 	}
-	return filepath.Join(home, ".local", "state", "tgbridge")
+	return environ["USERPROFILE"]
 }
 
 // defaultName returns the base name of the working directory, or in a
