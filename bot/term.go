@@ -42,6 +42,9 @@ func (b *Bridge) beginTerm(_ context.Context, r lock.Result) error {
 	if err := b.member.SetRole(lock.RoleLeader, r.Term); err != nil {
 		return fmt.Errorf("tell the leader's term in the member file: %w", err)
 	}
+	if r.DamagedCopy != "" {
+		b.log.Warn().Str("path", r.DamagedCopy).Msg("the registry was damaged: this copy of it is kept, and a new one was published")
+	}
 	t := &term{
 		b: b, number: r.Term,
 		handover: make(chan bus.HeirChoice, 1),

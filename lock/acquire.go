@@ -188,8 +188,8 @@ func (l *Lock) takeover(r registry, a *assessment) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	if r.damaged {
-		if a.result.DamagedCopy, err = l.keepDamaged(r.doc); err != nil {
+	if r.broken(l.o.Key) {
+		if a.result.DamagedCopy, err = l.keepDamaged(); err != nil {
 			return change{}, err
 		}
 	}

@@ -21,11 +21,11 @@ func (l *Lock) rewrite(ctx context.Context, decide func(now Entry) (*Entry, erro
 	})
 }
 
-// transactIntact runs a transaction like transact, and fails on a damaged
-// registry, as all but Acquire do (R6).
+// transactIntact runs a transaction like transact, and fails on a registry that
+// is damaged, as all but Acquire do (R6).
 func (l *Lock) transactIntact(ctx context.Context, body func(registry) (change, error)) error {
 	return l.transact(ctx, func(r registry) (change, error) {
-		if err := r.intact(l.path); err != nil {
+		if err := r.intact(l.path, l.o.Key); err != nil {
 			return change{}, err
 		}
 		return body(r)
@@ -63,6 +63,7 @@ func (l *Lock) put(r registry, e Entry) (change, error) {
 
 // nextTerm returns a term above every one that is known: the entry's, the
 // members', the caller's from elsewhere, and those that this process has seen.
+// What is above MaxTerm is not known but damage; only atLeast is asked for.
 func (l *Lock) nextTerm(e Entry, atLeast uint64) (uint64, error) {
 	floor, err := l.o.Floor()
 	if err != nil {
@@ -72,13 +73,16 @@ func (l *Lock) nextTerm(e Entry, atLeast uint64) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find the highest term: %w", err)
 	}
-	highest := max(e.Epoch, atLeast, floor, members, l.o.Member.HighestTerm())
+	highest := max(e.Epoch, atLeast, members, l.o.Member.HighestTerm())
 	// A term written as text is another owner's, but may be a number all the same.
-	if foreign, err := strconv.ParseUint(strings.Trim(e.ForeignEpoch, `"`), 10, 64); err == nil && foreign <= maxTerm {
-		highest = max(highest, foreign)
+	foreign, _ := strconv.ParseUint(strings.Trim(e.ForeignEpoch, `"`), 10, 64)
+	for _, term := range []uint64{floor, foreign} {
+		if term <= MaxTerm {
+			highest = max(highest, term)
+		}
 	}
-	if highest >= maxTerm {
-		return 0, fmt.Errorf("no term above %d can be given", uint64(maxTerm))
+	if highest >= MaxTerm {
+		return 0, fmt.Errorf("no term above %d can be given", uint64(MaxTerm))
 	}
 	return highest + 1, nil
 }

@@ -5,13 +5,22 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"tgbridge/internal/secret"
 )
 
-// maxTerm bounds terms: every JSON reader is exact up to here. What claims to be
-// higher is damage, and must not use up the numbers.
-const maxTerm = 1<<53 - 1
+// MaxTerm is the highest term there can be. Terms rise by one, so none comes
+// near it; it is far below 2^53, up to which every JSON reader is exact. What
+// claims to be higher is damage, and must not use up the numbers: as a lease's
+// term it makes the registry a damaged one for that lease (ErrDamaged), in a
+// member's file and from Options.Floor it is not counted.
+//
+// That no lower term is given twice by this rests on the other places where a
+// term stands: that of a lease is in the registry, in its owner's file, in those
+// of all that followed it, and in what Floor reads. Damage to one of these is
+// like its loss.
+const MaxTerm = 1 << 52
 
 // An Entry is a lease as it stands in the registry. The zero Entry is a lease
 // that nobody ever held.
@@ -25,8 +34,8 @@ type Entry struct {
 	HeartbeatMs int64
 	// Epoch is the term. 0: the entry has none.
 	Epoch uint64
-	// ForeignEpoch is the term as it stood, where it is no whole number that we
-	// know how to read. Such an entry is some other owner's.
+	// ForeignEpoch is the term as it stood, where it is no whole number. Such an
+	// entry is some other owner's.
 	ForeignEpoch string
 	// Generation tells runtimes of one process apart; later ones are higher.
 	// 0: the entry has none.
@@ -125,8 +134,9 @@ type looseEntry struct {
 }
 
 // decodeEntry reads one value of the registry. It returns false if that is not
-// an entry: no object, or with a pid that is none. What else cannot be read is
-// left zero; the term is kept even then, so that the next one is higher.
+// an entry: no object, with a pid that is none, or with a term that is none
+// (implausible). What else cannot be read is left zero; the term is kept even
+// then, so that the next one is higher.
 func decodeEntry(raw []byte) (Entry, bool) {
 	var l looseEntry
 	if len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &l) != nil {
@@ -134,8 +144,8 @@ func decodeEntry(raw []byte) (Entry, bool) {
 	}
 	epoch, foreign := decodeTerm(l.Epoch)
 	pid, ok := decodePID(l.PID)
-	if !ok {
-		return Entry{Epoch: epoch, ForeignEpoch: foreign}, false
+	if damaged := (Entry{Epoch: epoch, ForeignEpoch: foreign}); !ok || damaged.implausible() {
+		return damaged, false
 	}
 	return Entry{
 		PID: pid, Cwd: text(l.Cwd), InstanceID: text(l.InstanceID), HeartbeatMs: number(l.HeartbeatMs),
@@ -160,13 +170,19 @@ func decodePID(raw json.RawMessage) (int, bool) {
 	return int(pid), true
 }
 
-// decodeTerm returns a whole number, or else the text that stood there.
+// implausible reports whether the term is a whole number above MaxTerm.
+func (e Entry) implausible() bool {
+	return e.ForeignEpoch != "" && strings.Trim(e.ForeignEpoch, "0123456789") == ""
+}
+
+// decodeTerm returns a whole number up to MaxTerm, or else the text that stood
+// there.
 func decodeTerm(raw json.RawMessage) (term uint64, foreign string) {
 	if absent(raw) {
 		return 0, ""
 	}
 	term, err := strconv.ParseUint(string(raw), 10, 64)
-	if err != nil || term > maxTerm {
+	if err != nil || term > MaxTerm {
 		return 0, string(raw)
 	}
 	return term, ""
@@ -189,7 +205,7 @@ func number(raw json.RawMessage) int64 {
 		return n
 	}
 	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || math.Abs(f) > maxTerm {
+	if err != nil || math.Abs(f) > 1<<53 {
 		return 0
 	}
 	return int64(f)

@@ -9,8 +9,9 @@ import (
 )
 
 // ErrDamaged says that the registry is there and is not a JSON object: it is
-// empty, torn, or of another shape. Only Acquire replaces such a file, and it
-// keeps a copy.
+// empty, torn, of another shape, or has more than 16 MiB; or that the lease in
+// question has a term above MaxTerm. Only Acquire replaces that, and it keeps a
+// copy.
 var ErrDamaged = errors.New("registry is damaged")
 
 // ErrOwnerChanged says that the lease is not held by the owner from whom it was

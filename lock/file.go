@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// maxFileBytes bounds what is read of any shared file into memory.
+// maxFileBytes bounds what is read of any shared file into memory, and what is
+// published as one.
 const maxFileBytes = 16 << 20
+
+// errTooLarge says that a file has more than maxFileBytes.
+var errTooLarge = fmt.Errorf("more than the limit of %d", maxFileBytes)
 
 // busyTries and busyPause: how often a rename or unlink is tried that fails
 // with EPERM, EBUSY or EACCES, as scanners and some network file systems cause
@@ -47,7 +51,7 @@ func readRegular(f *os.File, path string) ([]byte, error) {
 		return nil, notRegular(path, info)
 	}
 	if info.Size() > maxFileBytes {
-		return nil, &UnusableError{Path: path, Problem: fmt.Sprintf("has %d bytes, more than the limit of %d", info.Size(), maxFileBytes),
+		return nil, &UnusableError{Path: path, Problem: fmt.Sprintf("has %d bytes", info.Size()), Err: errTooLarge,
 			Remedy: "move it away"}
 	}
 	// A published file is never changed in place: its size is the whole of it.
@@ -74,10 +78,9 @@ func writeNew(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// writeSynced replaces the content of an open file, gets it onto the disk and
-// closes it.
-func writeSynced(f *os.File, content []byte) error {
-	_, err := f.Write(content)
+// writeSynced writes to an open file, gets it onto the disk and closes it.
+func writeSynced(f *os.File, content io.Reader) error {
+	_, err := io.Copy(f, content)
 	if err == nil {
 		err = f.Sync()
 	}

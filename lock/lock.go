@@ -90,8 +90,7 @@ func (l *Lock) Current() (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	e, _ := r.lease(l.o.Key)
-	return e, r.intact(l.path)
+	return r.current(l.path, l.o.Key)
 }
 
 // State returns the lease and what this member makes of it, read afresh without
@@ -103,8 +102,8 @@ func (l *Lock) State() (State, Entry, error) {
 		return Inactive, Entry{}, err
 	}
 	e, _ := r.lease(l.o.Key)
-	l.tx.watch()
 	s, _, err := l.judge(e)
+	l.tx.watch()
 	return s, e, err
 }
 

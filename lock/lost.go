@@ -2,7 +2,9 @@ package lock
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,7 +17,7 @@ const lostPause = 50 * time.Millisecond
 // proof is what is known when the registry does not name an owner that it
 // should be able to name (R9).
 type proof struct {
-	lost    bool          // the registry is missing or damaged
+	lost    bool          // the registry is missing or damaged, or the lease in it
 	fresh   bool          // nobody can have led in this directory yet
 	leaders int           // live members that say they lead, and that no entry names
 	waited  time.Duration // for so long the registry was lost under our eyes
@@ -46,7 +48,8 @@ func (w *lostWatch) note(lost bool) (waited time.Duration) {
 // proof gathers what is known of others' leadership, if the registry r holds no
 // readable entry under the key. In all other cases the entry itself is proof.
 func (l *Lock) proof(r registry, w *lostWatch) (proof, error) {
-	p := proof{lost: r.lost(), waited: w.note(r.lost()), wait: max(minLostWait, l.o.OwnershipCheck+time.Second)}
+	lost := r.lost(l.o.Key)
+	p := proof{lost: lost, waited: w.note(lost), wait: max(minLostWait, l.o.OwnershipCheck+time.Second)}
 	if _, ok := r.lease(l.o.Key); ok {
 		return p, nil
 	}
@@ -68,16 +71,33 @@ func (l *Lock) proof(r registry, w *lostWatch) (proof, error) {
 
 // keepDamaged copies a damaged registry beside itself before a new one is
 // published over it, and returns the copy's name. A rename would not be fenced.
-// The name tells day and content, so that a copy made again is the same file.
-func (l *Lock) keepDamaged(content []byte) (string, error) {
-	sum := sha256.Sum256(content)
-	path := filepath.Join(l.o.Dir, fmt.Sprintf("%s.damaged.%s.%x", registryName, time.Now().UTC().Format("20060102"), sum[:4]))
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|openSafely, 0o600)
+// The name tells day and content, so that a copy made again is the same file. Of
+// one that is too large to be read as many bytes are kept as of any other, for
+// the guard is held meanwhile.
+func (l *Lock) keepDamaged() (string, error) {
+	path, err := l.copyDamaged()
 	if err != nil {
-		return "", fmt.Errorf("keep a copy of the damaged registry: %w", explain(path, "write the copy", err))
-	}
-	if err := writeSynced(f, content); err != nil {
 		return "", fmt.Errorf("keep a copy of the damaged registry: %w", err)
 	}
 	return path, nil
+}
+
+func (l *Lock) copyDamaged() (path string, err error) {
+	from, err := os.OpenFile(l.path, os.O_RDONLY|openSafely, 0)
+	if err != nil {
+		return "", explain(l.path, "read", err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	content := io.NewSectionReader(from, 0, maxFileBytes)
+	sum := sha256.New()
+	if _, err := io.Copy(sum, content); err != nil {
+		return "", err
+	}
+	path = filepath.Join(l.o.Dir, fmt.Sprintf("%s.damaged.%s.%x", registryName, time.Now().UTC().Format("20060102"), sum.Sum(nil)[:4]))
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|openSafely, 0o600)
+	if err != nil {
+		return "", explain(path, "write the copy", err)
+	}
+	_, _ = content.Seek(0, io.SeekStart) // cannot fail
+	return path, writeSynced(to, content)
 }

@@ -5,6 +5,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -263,4 +264,84 @@ func TestR9GivesUpWithItsContext(t *testing.T) {
 			t.Errorf("%+v %v", res, err)
 		}
 	})
+}
+
+// TestR6TooLarge: a registry of more than 16 MiB is damaged like any other that
+// cannot be read, whatever is in it. The copy has its first 16 MiB.
+func TestR6TooLarge(t *testing.T) {
+	const most = 16 << 20
+	tests := []struct {
+		name string
+		make func(path string) error
+		size int64
+	}{
+		{"a registry", func(path string) error {
+			return os.WriteFile(path, fmt.Appendf(nil, `{"other":{"a":%q}}`, strings.Repeat("x", most)), 0o600)
+		}, most + 18},
+		{"1 TiB of zeros", func(path string) error { return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<40)) }, 1 << 40},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := newDir(t)
+				mkdir(t, dir)
+				if err := tt.make(registryOf(dir)); err != nil {
+					t.Fatal(err)
+				}
+				m := openMember(t, dir)
+				m.NoteTerm(6)
+				l := newLock(t, dir, m)
+				mustOwn(t, l, false)
+				if _, err := l.Current(); !errors.Is(err, lock.ErrDamaged) {
+					t.Errorf("current: %v", err)
+				}
+				err := lock.Transaction(ctx, lock.TransactionOptions{Dir: dir, File: "locks.json", Member: m},
+					func([]byte) ([]byte, error) { return []byte("{}"), nil })
+				if !errors.Is(err, lock.ErrDamaged) {
+					t.Errorf("transaction: %v", err)
+				}
+				if info, err := os.Stat(registryOf(dir)); err != nil || info.Size() != tt.size {
+					t.Fatalf("touched: %v %v", info.Size(), err)
+				}
+				began := time.Now()
+				res := mustAcquire(t, l)
+				if took := time.Since(began); took < 3*time.Second || took > 3200*time.Millisecond || res.Term != 7 {
+					t.Errorf("term %d after %v, want 7 after 3 s", res.Term, took)
+				}
+				if info, err := os.Stat(res.DamagedCopy); err != nil || info.Size() != most {
+					t.Errorf("copy: %v %v", info, err)
+				}
+				mustOwn(t, l, true)
+			})
+		})
+	}
+}
+
+// TestPublishTooLarge: what nobody could read again is not published.
+func TestPublishTooLarge(t *testing.T) {
+	dir := newState(t)
+	m := openMember(t, dir)
+	l := newLock(t, dir, m)
+	mustAcquire(t, l)
+	large := func([]byte) ([]byte, error) { return make([]byte, 16<<20+1), nil }
+	if ran, err := l.Commit(ctx, "f", large); ran || !lock.IsUnusable(err) || !strings.Contains(err.Error(), dir+"/f: would get 16777217 bytes") {
+		t.Error(ran, err)
+	}
+	if _, err := os.Stat(dir + "/f"); err == nil {
+		t.Error("published")
+	}
+	// An entry that makes the registry too large is others' to solve.
+	if _, _, err := l.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	doc := fmt.Sprintf(`{"other":%q}`, strings.Repeat("x", 16<<20-100))
+	writeFile(t, registryOf(dir), doc)
+	if res, err := l.Acquire(ctx, lock.Plain, nil); res.Acquired || !lock.IsUnusable(err) || !strings.Contains(err.Error(), registryOf(dir)) {
+		t.Errorf("%+v %v", res, err)
+	}
+	if readFile(t, registryOf(dir)) != doc {
+		t.Error("changed")
+	}
+	mustOwn(t, l, false)
+	noDebris(t, dir)
 }

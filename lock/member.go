@@ -282,10 +282,10 @@ func (m *Member) SetName(name string) error {
 }
 
 // NoteTerm raises the highest term that this member has seen, in memory and in
-// its file. Lower ones, and what is above 2^53-1, change nothing. A write that
+// its file. Lower ones, and what is above MaxTerm, change nothing. A write that
 // fails is told in the log: the file is written again with the next change.
 func (m *Member) NoteTerm(term uint64) {
-	if term > maxTerm || !m.raise(term) {
+	if term > MaxTerm || !m.raise(term) {
 		return
 	}
 	if err := m.change(func(*MemberInfo) {}); err != nil {

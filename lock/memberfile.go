@@ -88,11 +88,12 @@ func decodeMember(content []byte) (mark string, info MemberInfo, torn bool) {
 	if err := json.Unmarshal(line, &info); err != nil {
 		return mark, MemberInfo{}, true
 	}
-	// A term that cannot be one is damage, and must not use up the numbers.
-	if info.Term > maxTerm {
+	// A term that cannot be one is damage: it says nothing, as a torn line says
+	// nothing of any term. What else the line says holds.
+	if info.Term > MaxTerm {
 		info.Term = 0
 	}
-	if info.Joined > maxTerm {
+	if info.Joined > MaxTerm {
 		info.Joined = 0
 	}
 	return mark, info, false

@@ -51,8 +51,9 @@ type Options struct {
 	StaleAfter     time.Duration
 	OwnershipCheck time.Duration
 	// Floor returns the highest term known from elsewhere, such as directories
-	// named by term; a new term is higher. It is called inside transactions,
-	// maybe more than once, and should be quick. Nil: 0.
+	// named by term; a new term is higher. What is above MaxTerm does not count,
+	// and whoever reads it should say so. It is called inside transactions, maybe
+	// more than once, and should be quick. Nil: 0.
 	Floor func() (uint64, error)
 	// Logger gets what no result tells: guards taken from the dead, a full disk.
 	Logger zerolog.Logger

@@ -11,6 +11,5 @@ func ReadLease(dir, key string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	e, _ := r.lease(key)
-	return e, r.intact(path)
+	return r.current(path, key)
 }

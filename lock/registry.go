@@ -17,7 +17,7 @@ type registry struct {
 	doc     []byte
 	spans   []span
 	missing bool
-	damaged bool // there, and not a JSON object
+	damaged bool // there, and not a JSON object, or too large for one; doc may be empty
 }
 
 // A span is one member of the object: its name, decoded, and where in doc its
@@ -28,11 +28,15 @@ type span struct {
 }
 
 // readRegistry reads the registry. It answers at all only if the file is a
-// regular one, or missing; what cannot be parsed is damaged, not an error.
+// regular one, or missing; what cannot be parsed, or is too large to be read, is
+// damaged, not an error.
 func readRegistry(path string) (registry, error) {
 	doc, err := readShared(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return registry{missing: true}, nil
+	}
+	if errors.Is(err, errTooLarge) {
+		return registry{damaged: true}, nil
 	}
 	if err != nil {
 		return registry{}, fmt.Errorf("read registry: %w", err)
@@ -64,16 +68,34 @@ func parseRegistry(doc []byte) registry {
 	return r
 }
 
-// intact returns ErrDamaged, with the path, if the registry is damaged.
-func (r registry) intact(path string) error {
+// intact returns ErrDamaged, with the path, if the registry is damaged, or the
+// term of the lease under key is none.
+func (r registry) intact(path, key string) error {
 	if r.damaged {
 		return fmt.Errorf("%s: %w", path, ErrDamaged)
+	}
+	if e, _ := r.lease(key); e.implausible() {
+		return fmt.Errorf("%s: %q has the term %s, above the highest that there can be, %d: %w",
+			path, key, e.ForeignEpoch, uint64(MaxTerm), ErrDamaged)
 	}
 	return nil
 }
 
-// lost reports whether the registry can say nothing about any lease.
-func (r registry) lost() bool { return r.missing || r.damaged }
+// current returns what Lock.Current tells of the lease under key.
+func (r registry) current(path, key string) (Entry, error) {
+	if err := r.intact(path, key); err != nil {
+		return Entry{}, err
+	}
+	e, _ := r.lease(key)
+	return e, nil
+}
+
+// broken reports whether the registry is there and not intact for the lease
+// under key.
+func (r registry) broken(key string) bool { return r.intact("", key) != nil }
+
+// lost reports whether the registry can say nothing about the lease under key.
+func (r registry) lost(key string) bool { return r.missing || r.broken(key) }
 
 // find returns the index of the member called key, -1 if there is none. Of
 // several the last counts, as with every usual JSON reader.
@@ -120,7 +142,7 @@ func (r registry) with(key string, value []byte) ([]byte, error) {
 		return nil, fmt.Errorf("encode key: %w", err)
 	}
 	member = append(append(member, ':'), value...)
-	if r.lost() {
+	if r.missing || r.damaged {
 		return append(append([]byte{'{'}, member...), "}\n"...), nil
 	}
 	if len(r.spans) == 0 {

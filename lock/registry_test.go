@@ -33,7 +33,9 @@ func TestDecodeEntry(t *testing.T) {
 		{"epoch is a text", `{"pid":12,"leaderEpoch":"abc"}`, lock.Entry{PID: 12, ForeignEpoch: `"abc"`}, true},
 		{"epoch is a fraction", `{"pid":12,"leaderEpoch":1.5}`, lock.Entry{PID: 12, ForeignEpoch: `1.5`}, true},
 		{"epoch is negative", `{"pid":12,"leaderEpoch":-1}`, lock.Entry{PID: 12, ForeignEpoch: `-1`}, true},
-		{"epoch is past 2^53", `{"pid":12,"leaderEpoch":9007199254740992}`, lock.Entry{PID: 12, ForeignEpoch: `9007199254740992`}, true},
+		{"epoch is 2^52", `{"pid":12,"leaderEpoch":4503599627370496}`, lock.Entry{PID: 12, Epoch: 1 << 52}, true},
+		{"epoch is past 2^52", `{"pid":12,"leaderEpoch":4503599627370497}`, lock.Entry{ForeignEpoch: `4503599627370497`}, false},
+		{"epoch is past 2^64", `{"pid":12,"leaderEpoch":18446744073709551616}`, lock.Entry{ForeignEpoch: `18446744073709551616`}, false},
 		{"pid is a text, term is kept", `{"pid":"12","leaderEpoch":7}`, lock.Entry{Epoch: 7}, false},
 		{"pid is negative", `{"pid":-1}`, lock.Entry{}, false},
 		{"pid is zero", `{"pid":0}`, lock.Entry{}, false},
@@ -204,7 +206,7 @@ func FuzzMember(f *testing.F) {
 		if torn && info != (lock.MemberInfo{}) {
 			t.Error("torn line with content")
 		}
-		if info.Term > 1<<53-1 || info.Joined > 1<<53-1 {
+		if info.Term > lock.MaxTerm || info.Joined > lock.MaxTerm {
 			t.Error("term too high", info.Term, info.Joined)
 		}
 		if torn {

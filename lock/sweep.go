@@ -26,7 +26,7 @@ func (o *Observer) Sweep(olderThan time.Duration) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	if r.lost() {
+	if r.missing || r.damaged {
 		return nil, nil // the members' terms are needed to begin anew
 	}
 	readings, err := o.Members()

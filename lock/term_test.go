@@ -4,9 +4,14 @@ package lock_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"tgbridge/lock"
 )
@@ -40,9 +45,13 @@ func TestNewTermIsAboveAll(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, 51},
-		{"damage does not use up the numbers", func(t *testing.T, dir string, m *lock.Member, _ *lock.Options) {
-			writeFile(t, registryOf(dir), `{"`+key+`":{"leaderEpoch":18446744073709551615}}`)
-			m.NoteTerm(1 << 60)
+		{"the highest but one", func(_ *testing.T, _ string, m *lock.Member, _ *lock.Options) { m.NoteTerm(1<<52 - 1) }, 1 << 52},
+		{"text beyond", func(t *testing.T, dir string, _ *lock.Member, _ *lock.Options) {
+			writeFile(t, registryOf(dir), `{"`+key+`":{"leaderEpoch":"4503599627370497"}}`)
+		}, 1},
+		{"beyond: what this process was told", func(_ *testing.T, _ string, m *lock.Member, _ *lock.Options) { m.NoteTerm(1<<52 + 1) }, 1},
+		{"beyond: floor", func(_ *testing.T, _ string, _ *lock.Member, o *lock.Options) {
+			o.Floor = func() (uint64, error) { return 1<<52 + 1, nil }
 		}, 1},
 	}
 	for _, tt := range tests {
@@ -58,11 +67,123 @@ func TestNewTermIsAboveAll(t *testing.T) {
 			if res := mustAcquire(t, l); res.Term != tt.want {
 				t.Errorf("term %d, want %d", res.Term, tt.want)
 			}
-			if m.HighestTerm() != tt.want && tt.want < 1<<53 {
+			if m.HighestTerm() != tt.want {
 				t.Errorf("highest term %d", m.HighestTerm())
 			}
 		})
 	}
+}
+
+// beyond are terms that there cannot be.
+var beyond = []string{
+	"4503599627370497", "9007199254740990", "9007199254740991", "9007199254740992", "18446744073709551615", "18446744073709551616",
+}
+
+// TestTermBeyondInMemberFile: what a member's file says of such a term is not
+// counted, and neither is it taken for a torn line: the rest holds.
+func TestTermBeyondInMemberFile(t *testing.T) {
+	for _, field := range []string{"joined", "term"} {
+		for _, term := range beyond[:len(beyond)-1] { // the last one is no uint64, and the line torn
+			t.Run(field+" "+term, func(t *testing.T) {
+				dir := newState(t)
+				m, dead := openMember(t, dir), deadMember(t, dir)
+				number, _, _ := strings.Cut(readFile(t, memberFile(dead, dir)), "\n")
+				writeFile(t, memberFile(dead, dir), number+"\n"+`{"locks":true,"bootId":"`+dead.Info().BootID+`","joined":6,"term":6,"`+field+`":`+term+"}\n")
+				if r, err := newObserver(dir).Look(dead.Instance()); err != nil || r.Torn || !r.Dead() || r.Info.Joined+r.Info.Term != 6 {
+					t.Errorf("%+v %v", r, err)
+				}
+				if res := mustAcquire(t, newLock(t, dir, m)); res.Term != 7 || res.DamagedCopy != "" {
+					t.Errorf("%+v, want term 7", res)
+				}
+			})
+		}
+	}
+}
+
+// TestTermBeyondInLease: such a lease, held or released, proves as little as a
+// damaged registry (R6, R9), and what else is in the registry stays.
+func TestTermBeyondInLease(t *testing.T) {
+	live := fmt.Sprint(os.Getpid())
+	for _, owner := range []string{``, `"pid":2147483647,"instanceId":"gone",`, `"pid":` + live + `,"instanceId":"gone",`} {
+		for _, term := range beyond {
+			t.Run(owner+term, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					dir := newDir(t)
+					mkdir(t, dir)
+					doc := `{"other": {"leaderEpoch": 9007199254740993}, "` + key + `": {` + owner + `"leaderEpoch":` + term + `,"releasedMs":1}}`
+					writeFile(t, registryOf(dir), doc)
+					m := openMember(t, dir)
+					m.NoteTerm(6)
+					l := newLock(t, dir, m)
+					mustOwn(t, l, false)
+					if e, err := l.Current(); !errors.Is(err, lock.ErrDamaged) || !strings.Contains(err.Error(), term) || e.Held() {
+						t.Errorf("current: %+v %v", e, err)
+					}
+					if _, err := lock.ReadLease(dir, key); !errors.Is(err, lock.ErrDamaged) {
+						t.Errorf("read: %v", err)
+					}
+					if s, e, err := l.State(); s != lock.Inactive || e.Held() || err != nil {
+						t.Errorf("state: %v %+v %v", s, e, err)
+					}
+					if err := lock.TakeFrom(ctx, testOptions(dir, m), lock.Entry{}); !errors.Is(err, lock.ErrDamaged) {
+						t.Errorf("take from: %v", err)
+					}
+					if got := readFile(t, registryOf(dir)); got != doc {
+						t.Errorf("changed to %s", got)
+					}
+					began := time.Now()
+					res := mustAcquire(t, l)
+					if took := time.Since(began); took < 3*time.Second || took > 3200*time.Millisecond {
+						t.Errorf("took %v, want 3 s", took)
+					}
+					if res.Term != 7 || res.Owner != nil || readFile(t, res.DamagedCopy) != doc {
+						t.Errorf("%+v, want term 7 and a copy", res)
+					}
+					if got := readFile(t, registryOf(dir)); !strings.HasPrefix(got, `{"other": {"leaderEpoch": 9007199254740993}, "`+key+`": {"pid":`) {
+						t.Errorf("registry is now %s", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestTermBeyondUnderALeader: a leader whose lease gets such a term has lost it,
+// and is waited for until it stepped down.
+func TestTermBeyondUnderALeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := newState(t)
+		leader := openMember(t, dir)
+		l := newLock(t, dir, leader)
+		if err := leader.SetRole(lock.RoleLeader, mustAcquire(t, l).Term); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, registryOf(dir), strings.Replace(readFile(t, registryOf(dir)), `"leaderEpoch":1`, `"leaderEpoch":9007199254740990`, 1))
+		if owns, err := l.Refresh(ctx); owns || err != nil {
+			t.Fatal("refresh:", owns, err)
+		}
+		if _, _, err := l.Release(ctx); err != nil { // forgotten: nothing to release
+			t.Error("release:", err)
+		}
+		began := time.Now()
+		var beating sync.WaitGroup
+		beating.Go(func() {
+			for time.Since(began) < 10*time.Second {
+				if err := leader.Beat(); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(testHeartbeat)
+			}
+			if err := leader.SetRole(lock.RoleFollower, 0); err != nil {
+				t.Error(err)
+			}
+		})
+		res := mustAcquire(t, newLock(t, dir, openMember(t, dir)))
+		if took := time.Since(began); took < 10*time.Second || took > 10200*time.Millisecond || res.Term != 2 {
+			t.Errorf("term %d after %v, want 2 after 10 s", res.Term, took)
+		}
+		beating.Wait()
+	})
 }
 
 func TestFloorFails(t *testing.T) {
@@ -101,8 +222,10 @@ func TestRaise(t *testing.T) {
 	if m.HighestTerm() != 10 {
 		t.Error(m.HighestTerm())
 	}
-	if _, err := l.Raise(ctx, 1<<60); err == nil {
-		t.Error("a term that cannot be one was given")
+	for _, most := range []uint64{lock.MaxTerm, 1 << 60} {
+		if _, err := l.Raise(ctx, most); err == nil {
+			t.Errorf("a term above %d was given", most)
+		}
 	}
 	mustOwn(t, l, true)
 }

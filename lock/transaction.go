@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,10 @@ func Transaction(ctx context.Context, o TransactionOptions, fn func(current []by
 func (t *transactor) edit(file string, fn func([]byte) ([]byte, error)) (change, error) {
 	path := filepath.Join(t.dir, file)
 	current, err := readShared(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case file == registryName && errors.Is(err, errTooLarge):
+		return change{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return change{}, err
 	}
 	check := func(content []byte) error {
@@ -227,6 +231,10 @@ func (t *transactor) refused(place string, v guardView, waited time.Duration) er
 func (t *transactor) publish(g guard, c change) error {
 	next := filepath.Join(g.place, nextFile(g.generation))
 	path := filepath.Join(t.dir, c.file)
+	if len(c.content) > maxFileBytes { // nobody could read it again
+		return &UnusableError{Path: path, Problem: fmt.Sprintf("would get %d bytes", len(c.content)), Err: errTooLarge,
+			Remedy: "remove from it what is not needed"}
+	}
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_TRUNC|openSafely, 0) // never created
 	if errors.Is(err, fs.ErrNotExist) {
 		return errGuardLost
@@ -234,7 +242,7 @@ func (t *transactor) publish(g guard, c change) error {
 	if err != nil {
 		return fmt.Errorf("publish %s: %w", c.file, err)
 	}
-	if err := writeSynced(f, c.content); err != nil {
+	if err := writeSynced(f, bytes.NewReader(c.content)); err != nil {
 		return fmt.Errorf("publish %s: %w", c.file, err)
 	}
 	if c.confirm != nil {
