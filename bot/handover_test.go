@@ -3,6 +3,7 @@ package bot_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"tgbridge/bot"
 	"tgbridge/bus"
 	"tgbridge/internal/botapitest"
+	"tgbridge/lock"
 )
 
 // handover asks the leader to hand over, and returns its answer.
@@ -227,6 +231,116 @@ func TestG3ExactlyOnce(t *testing.T) {
 	}
 	if n := strayPolls(server); n > 0 {
 		t.Errorf("G1: %d polls of a deposed leader", n)
+	}
+}
+
+// TestForcedHandoverIsNoRival: the poll of the member whose lease was taken by
+// force is ended by its successor's with a 409; nobody is told to look for
+// another program (F7).
+func TestForcedHandoverIsNoRival(t *testing.T) {
+	f, server := newFleet(t)
+	for i, name := range []string{"m1", "m2"} {
+		f.run(f.options(name), echo(name))
+		f.waitMembers(i + 1)
+	}
+	e, _ := f.leader()
+	f.takeLease(e)
+	f.poll(context.Background(), 1) // as a successor's that comes before the check of the one that lost
+	eventually(t, 15*time.Second, func() string {
+		if now, held := f.leader(); !held || now.Epoch <= e.Epoch {
+			return "nobody leads since"
+		}
+		return ""
+	})
+	f.waitMembers(2)
+	text := "still there"
+	say(t, server, 42, text)
+	eventually(t, 10*time.Second, func() string {
+		if sent := sentTexts(server); len(sent) != 1 {
+			return fmt.Sprintf("sent: %v", sent)
+		}
+		return ""
+	})
+	if conflicts(server) == 0 {
+		t.Error("no poll was answered with 409")
+	}
+	if n := f.warnings("another program polls"); n != 0 {
+		t.Errorf("a rival was looked for %d times", n)
+	}
+	if n := f.status().Poll.Conflicts; n != 0 {
+		t.Errorf("the leader counts %d conflicts", n)
+	}
+}
+
+// takeLease takes the lease from its owner and releases it, as handover --force does.
+func (f *fleet) takeLease(owner lock.Entry) {
+	f.t.Helper()
+	m, err := lock.OpenMember(lock.MemberOptions{Dir: f.dir(), Instance: uuid.NewString(), Name: "handover", Role: lock.RoleCommand})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	err = lock.TakeFrom(context.Background(), lock.Options{
+		Dir: f.dir(), Key: bot.LeaseKey(botID(f.token)), Member: m,
+		Observer: lock.NewObserver(lock.ObserverOptions{Dir: f.dir(), Host: lock.ThisHost(), LocksBelieved: m.LocksBelieved()}),
+	}, owner)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// poll polls as another program does, and confirms nothing.
+func (f *fleet) poll(ctx context.Context, timeout int) {
+	f.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/bot%s/getUpdates?timeout=%d", f.api, f.token, timeout), nil)
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if resp, err := client.Do(r); err == nil {
+		_ = resp.Body.Close()
+	}
+}
+
+// warnings counts the warnings that contain a text.
+func (f *fleet) warnings(text string) int {
+	n := 0
+	for line := range strings.Lines(f.output.String()) {
+		if strings.Contains(line, `"level":"warn"`) && strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestF7RivalPoller: another program that polls with the token is named in log and
+// status, and polling goes on once it has stopped.
+func TestF7RivalPoller(t *testing.T) {
+	f, server := newFleet(t)
+	f.run(f.options("m1"), echo("m1"))
+	f.waitMembers(1)
+	ctx, stop := context.WithCancel(context.Background())
+	var rival sync.WaitGroup
+	rival.Go(func() {
+		for ctx.Err() == nil {
+			f.poll(ctx, 50)
+		}
+	})
+	defer rival.Wait()
+	defer stop()
+	eventually(t, 30*time.Second, func() string {
+		if s := f.status(); s.Poll.State != "conflict" || s.Poll.Conflicts < 2 {
+			return fmt.Sprintf("state %s, %d conflicts", s.Poll.State, s.Poll.Conflicts)
+		}
+		return ""
+	})
+	stop()
+	rival.Wait()
+	say(t, server, 42, "hello")
+	waitSent(t, server, 30*time.Second, "m1 hello")
+	if n := f.warnings("another program polls"); n != 1 {
+		t.Errorf("the rival was told of %d times, want once a minute", n)
 	}
 }
 
