@@ -64,7 +64,6 @@ func BotDir(stateDir string, botID int64) string {
 type Bridge struct {
 	o      Options
 	botID  int64
-	dir    string
 	access telegram.Access
 	denied *deniedBook
 	log    zerolog.Logger
@@ -74,6 +73,7 @@ type Bridge struct {
 
 	// set by Run before anything of the member starts
 	handler  Handler
+	dir      string // the bot's, without symbolic links
 	member   *lock.Member
 	observer *lock.Observer
 	lease    *lock.Lock
@@ -107,7 +107,7 @@ func New(o Options) (*Bridge, error) {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	b := &Bridge{
-		o: o, botID: botID, dir: BotDir(o.StateDir, botID),
+		o: o, botID: botID,
 		access:  newAccess(o.AllowAll, o.AllowedUsers),
 		denied:  newDeniedBook(o.Logger),
 		log:     o.Logger,
@@ -164,7 +164,7 @@ func (b *Bridge) Run(ctx context.Context, h Handler) error {
 // undone if a later step fails.
 func (b *Bridge) start(life context.Context) (err error) {
 	instance := uuid.NewString()
-	if err := os.MkdirAll(b.o.StateDir, 0o700); err != nil {
+	if b.dir, err = resolveDir(b.o.StateDir, b.botID); err != nil {
 		return fmt.Errorf("%w: %w; make it, or set another", ErrState, err)
 	}
 	b.member, err = lock.OpenMember(lock.MemberOptions{
@@ -226,6 +226,24 @@ func (b *Bridge) start(life context.Context) (err error) {
 		Term: b.termOfLease, HighestTerm: b.member.HighestTerm, Handle: b.handle, Calls: b.calls, Logger: b.log,
 	})
 	return nil
+}
+
+// resolveDir makes the state directory and returns the bot's in it, which need
+// not be there, with symbolic links resolved: a link that points elsewhere later
+// moves no member (G1).
+func resolveDir(stateDir string, botID int64) (string, error) {
+	if err := os.MkdirAll(stateDir, 0o700); err != nil {
+		return "", err
+	}
+	resolved, err := filepath.EvalSymlinks(stateDir)
+	if err != nil {
+		return "", err
+	}
+	dir := BotDir(resolved, botID)
+	if to, err := filepath.EvalSymlinks(dir); err == nil {
+		return to, nil
+	}
+	return dir, nil
 }
 
 // close gives up what start made, in the reverse order, when nothing of the

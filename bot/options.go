@@ -41,7 +41,7 @@ const (
 type Options struct {
 	Token    Secret // of the bot, NUMBER:SECRET
 	APIURL   string // of the Bot API server; default https://api.telegram.org
-	StateDir string // shared by all members; default $XDG_STATE_HOME/tgbridge, else ~/.local/state/tgbridge
+	StateDir string // shared by all members; default $XDG_STATE_HOME/tgbridge, else ~/.local/state/tgbridge; links are followed once, when Run begins
 	Name     string // shown in status, decides which lanes the member gets; up to 64 characters; default the working directory's base name
 	Version  string // of the program, for status
 
@@ -98,16 +98,26 @@ func (o Options) withDefaults() (Options, error) {
 		}
 		o.StateDir = dir
 	}
+	dir, err := filepath.Abs(o.StateDir)
+	if err != nil {
+		return o, fmt.Errorf("state directory: %w", err)
+	}
+	o.StateDir = dir
 	return o, nil
 }
 
+// defaultStateDir follows the XDG base directory specification, by which a
+// relative XDG_STATE_HOME does not count.
 func defaultStateDir() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "tgbridge"), nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return "", errors.New("state directory: set Options.StateDir, XDG_STATE_HOME or HOME")
+	}
+	if !filepath.IsAbs(home) {
+		return "", fmt.Errorf("state directory: HOME (%q) is no absolute path; set Options.StateDir", home)
 	}
 	return filepath.Join(home, ".local", "state", "tgbridge"), nil
 }

@@ -47,7 +47,7 @@ func (c *cli) demo(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
 	}
-	dir, err := os.MkdirTemp(demoParent(), "tgbridge-demo-")
+	dir, err := os.MkdirTemp(demoParent(), "tgbridge-")
 	if err != nil {
 		return fmt.Errorf("make directory of the demo: %w", err)
 	}
