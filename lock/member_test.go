@@ -370,3 +370,36 @@ func TestRunBeatsWhileAlive(t *testing.T) {
 		t.Errorf("beat %d, %v %v", r.Beat, err, lerr)
 	}
 }
+
+// TestM3GapIsTheObserversOwn: who looks at others meanwhile was not stopped, so
+// that a beat which stood between two looks stood all the time.
+func TestM3GapIsTheObserversOwn(t *testing.T) {
+	dir := newDir(t)
+	m, other := openMember(t, dir), openMember(t, dir)
+	var now time.Duration
+	o := lock.NewObserver(lock.ObserverOptions{Dir: dir, Now: func() time.Duration { return now }})
+	unmoved := func(m *lock.Member) time.Duration {
+		t.Helper()
+		r, err := o.Look(m.Instance())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Unmoved
+	}
+	unmoved(m)
+	for range 5 {
+		now += time.Second
+		unmoved(other)
+	}
+	if got := unmoved(m); got != 5*time.Second {
+		t.Errorf("stood for %v, want 5 s", got)
+	}
+	now += 2001 * time.Millisecond // stopped itself
+	if got := unmoved(other); got != 0 {
+		t.Errorf("after a gap: stood for %v", got)
+	}
+	now += time.Second
+	if got := unmoved(m); got != time.Second {
+		t.Errorf("a second after a gap: stood for %v", got)
+	}
+}

@@ -38,7 +38,8 @@ type Reading struct {
 	Kernel KernelLock
 	Beat   uint64 // 0 if the digits are none
 	// Unmoved is for how long this observer saw the same beat, or no file. A
-	// first reading, and a gap between readings, start it at zero.
+	// first reading starts it at zero, and so does a gap in which the observer
+	// looked at nobody.
 	Unmoved time.Duration
 }
 
@@ -62,9 +63,9 @@ type ObserverOptions struct {
 	// LocksBelieved: the observer found that kernel locks exclude here
 	// (Member.LocksBelieved, LocksExclude). If not, it goes by beats alone.
 	LocksBelieved bool
-	// MaxGap is the longest time between two readings of a member that counts as
-	// watching it. After a longer one, in which the observer itself may have
-	// been stopped, Unmoved begins anew. Zero: 2 s.
+	// MaxGap is the longest time between two readings, of whichever members, that
+	// counts as watching. After a longer one, in which the observer itself may
+	// have been stopped, and all members with it, Unmoved begins anew. Zero: 2 s.
 	MaxGap time.Duration
 	// Now is a monotonic clock. Nil: the system's.
 	Now func() time.Duration
@@ -85,16 +86,17 @@ type Observer struct {
 	now      func() time.Duration
 	flock    flockFunc
 
-	mu    sync.Mutex // guards seen; never held across I/O
-	seen  map[string]sighting
-	guard map[string]sighting // by path; guarded by mu
+	mu      sync.Mutex // guards what follows; never held across I/O
+	seen    map[string]sighting
+	guard   map[string]sighting // by path
+	looked  time.Duration       // at anybody, last
+	watched time.Duration       // since when there was no gap
 }
 
 // A sighting is the last that was seen of something that may change.
 type sighting struct {
 	mark    string
 	changed time.Duration // when the mark was seen to change, or first
-	watched time.Duration // since when there was no gap
 	looked  time.Duration // last
 }
 
@@ -199,15 +201,17 @@ func (o *Observer) note(instance, mark string) (unmoved time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.now()
+	if now-o.looked > o.maxGap {
+		o.watched = now
+	}
+	o.looked = now
 	s, known := o.seen[instance]
 	if !known || s.mark != mark {
-		s = sighting{mark: mark, changed: now, watched: now}
-	} else if now-s.looked > o.maxGap {
-		s.watched = now
+		s = sighting{mark: mark, changed: now}
 	}
 	s.looked = now
 	o.seen[instance] = s
-	return now - max(s.changed, s.watched)
+	return now - max(s.changed, o.watched)
 }
 
 // unchanged returns for how long the last mark of a member stood, gaps
