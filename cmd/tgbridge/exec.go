@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/rs/zerolog"
@@ -26,7 +27,14 @@ const (
 )
 
 // overflowNotice follows the first part of an output that is too long.
-const overflowNotice = "[the output was longer than 64 KiB; the rest was dropped]"
+const overflowNotice = "[this is the beginning of the output, which was too long to be sent whole]"
+
+// Waits of a command that could not be started: the first one, doubled each
+// time, and the longest.
+const (
+	startDelay    = 250 * time.Millisecond
+	startDelayMax = 10 * time.Second
+)
 
 // execCmd is a member whose handler runs a command for each message.
 func (c *cli) execCmd() *cobra.Command {
@@ -36,7 +44,8 @@ func (c *cli) execCmd() *cobra.Command {
 		Short: "Run a member that runs COMMAND for each message and replies with what it prints",
 		Long: `Run a member that runs COMMAND for each message: the text is its standard input, what it prints is
 the reply. Nothing printed and exit code 0: no reply. Any other end is a failure and tried again, up to
-TGBRIDGE_ATTEMPTS; then the message becomes a dead letter and its sender gets one line.
+TGBRIDGE_ATTEMPTS; then the message becomes a dead letter and its sender gets one line. A COMMAND that
+cannot be started for a while is waited for, up to TGBRIDGE_HANDLER_TIMEOUT for each attempt.
 
 The command's environment has TELEGRAM_CHAT_ID, _THREAD_ID, _USER_ID, _USERNAME, _MESSAGE_ID and
 _UPDATE_ID (unset where absent), TGBRIDGE_DELIVERY (the same for every attempt) and TGBRIDGE_ATTEMPT;
@@ -98,7 +107,7 @@ func (h *commandHandler) Handle(ctx context.Context, u *bot.Update) (bot.Reply, 
 	if !ok {
 		return bot.Reply{}, nil
 	}
-	result, err := h.runner.Run(ctx, command.Spec{Path: h.path, Args: h.args, Env: h.environ(u), Stdin: stdin})
+	result, err := h.run(ctx, u.Delivery(), command.Spec{Path: h.path, Args: h.args, Env: h.environ(u), Stdin: stdin})
 	if result.Stderr != "" {
 		h.log.Debug().Str("delivery", u.Delivery()).Str("stderr", result.Stderr).Msg("the command wrote to stderr")
 	}
@@ -111,6 +120,22 @@ func (h *commandHandler) Handle(ctx context.Context, u *bot.Update) (bot.Reply, 
 		return bot.Reply{}, fmt.Errorf("the command exited with code %d%s", result.ExitCode, stderrNote(result))
 	}
 	return bot.Reply{Text: replyText(result)}, nil
+}
+
+// run runs the command once. If it cannot be started, because its file is being
+// replaced or the system is short of something, it waits: nothing of it has run,
+// so that is no attempt, until the attempt's time is over.
+func (h *commandHandler) run(ctx context.Context, delivery string, spec command.Spec) (command.Result, error) {
+	for delay := startDelay; ; delay = min(2*delay, startDelayMax) {
+		result, err := h.runner.Run(ctx, spec)
+		if !errors.Is(err, command.ErrNotStarted) {
+			return result, err
+		}
+		h.log.Warn().Err(err).Str("delivery", delivery).Dur("delay", delay).Msg("the command was not started; trying again")
+		if !wait(ctx, delay) {
+			return result, err // says more than that ctx has ended
+		}
+	}
 }
 
 // stderrNote says where to find what a command said of its failure. It may hold

@@ -79,6 +79,36 @@ func TestExecReplies(t *testing.T) {
 	}
 }
 
+// TestExecNotStarted: while the command's file is gone nothing of it runs, so no
+// attempt is used up.
+func TestExecNotStarted(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "TGBRIDGE_ATTEMPTS=1")
+	dir := t.TempDir()
+	path, aside := filepath.Join(dir, "handler"), filepath.Join(dir, "aside")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho attempt $TGBRIDGE_ATTEMPT\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := f.led(1, "exec", "--", path)
+	if err := os.Rename(path, aside); err != nil {
+		t.Fatal(err)
+	}
+	f.say(42, "x")
+	eventually(t, 20*time.Second, func() string {
+		if n := strings.Count(p.said.String(), `"the command was not started; trying again"`); n < 2 {
+			return fmt.Sprintf("the log says %d times that it was not started", n)
+		}
+		return ""
+	})
+	if err := os.Rename(aside, path); err != nil {
+		t.Fatal(err)
+	}
+	f.wantSent(42, "attempt 1")
+	if s := f.status(0); s.DeadLetters != 0 {
+		t.Errorf("%d dead letters", s.DeadLetters)
+	}
+}
+
 // TestExecTimesOut: a command that never ends is ended, and the lane goes on.
 func TestExecTimesOut(t *testing.T) {
 	t.Parallel()
@@ -129,7 +159,7 @@ func TestExecLongOutput(t *testing.T) {
 	}
 	for chat := range overflowing {
 		got := f.waitSent(chat, 1)[0]
-		first, ok := strings.CutSuffix(got, "\n"+overflowNotice)
+		first, ok := strings.CutSuffix(got, "\n[this is the beginning of the output, which was too long to be sent whole]")
 		if !ok || len(utf16.Encode([]rune(first))) < 3900 || strings.Contains(got, "\uFFFD") {
 			t.Errorf("chat %d got %.20q...%q", chat, got, got[max(0, len(got)-100):])
 		}

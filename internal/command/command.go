@@ -24,6 +24,11 @@ const stderrKept = 4 << 10
 // have ended, if a process outside the group holds it open.
 const outputDelay = 500 * time.Millisecond
 
+// ErrNotStarted says that nothing of a command has run: its file is not there,
+// or the system had no file descriptor, process or memory for it. It may be run
+// again.
+var ErrNotStarted = errors.New("start command")
+
 // Spec says what to run.
 type Spec struct {
 	Path      string        // looked for in PATH if it has no separator
@@ -56,9 +61,9 @@ type Runner struct {
 }
 
 // Run runs a command to its end. A command that ran is no error, whatever its
-// exit code: the error says that it could not be started, that its output
-// could not be read, or, wrapping context.Cause(ctx), that it was stopped
-// because ctx ended. In the last case the Result has what there was until
+// exit code: the error says that it could not be started (ErrNotStarted), that
+// its output could not be read, or, wrapping context.Cause(ctx), that it was
+// stopped because ctx ended. In the last case the Result has what there was until
 // then, and a command that took the SIGTERM as a reason to exit 0 has still
 // been stopped.
 //
@@ -82,7 +87,7 @@ func (r *Runner) Run(ctx context.Context, spec Spec) (Result, error) {
 	cmd.WaitDelay = outputDelay
 	prepare(cmd)
 	if err := r.start(cmd); err != nil {
-		return Result{ExitCode: -1}, fmt.Errorf("start command %s: %w", spec.Path, err)
+		return Result{ExitCode: -1}, fmt.Errorf("%w %s: %w", ErrNotStarted, spec.Path, err)
 	}
 	defer r.forget(cmd.Process.Pid)
 

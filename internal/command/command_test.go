@@ -173,6 +173,9 @@ func TestCannotStart(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var r command.Runner
 			got, err := r.Run(t.Context(), command.Spec{Path: tt.path})
+			if !errors.Is(err, command.ErrNotStarted) {
+				t.Errorf("error %v is no ErrNotStarted", err)
+			}
 			if !errors.Is(err, tt.want) || !strings.HasPrefix(err.Error(), "start command "+tt.path+": ") {
 				t.Errorf("error %v, want %v", err, tt.want)
 			}
@@ -180,6 +183,15 @@ func TestCannotStart(t *testing.T) {
 				t.Errorf("exit code %d, want -1", got.ExitCode)
 			}
 		})
+	}
+}
+
+// TestNoFileDescriptors: nothing of the command runs, and it runs when there are
+// some again.
+func TestNoFileDescriptors(t *testing.T) {
+	output, err := helperCommand("no-file-descriptors").CombinedOutput()
+	if want := "not started: too many open files\nthen: again\n"; err != nil || string(output) != want {
+		t.Errorf("%q, %v; want %q", output, err, want)
 	}
 }
 

@@ -69,6 +69,36 @@ var helpers = map[string]func(args []string) int{
 		fmt.Println(dir, os.Environ())
 		return 0
 	},
+	"no-file-descriptors": func([]string) int {
+		var limit syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		self, err := os.Executable()
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		run := func(soft uint64) (command.Result, error) {
+			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: soft, Max: limit.Max}); err != nil {
+				fmt.Println(err)
+			}
+			var r command.Runner
+			return r.Run(context.Background(), command.Spec{Path: self, Args: []string{"helper", "print", "again", "1"}, Env: os.Environ()})
+		}
+		if _, err := run(5); errors.Is(err, command.ErrNotStarted) && errors.Is(err, syscall.EMFILE) {
+			fmt.Println("not started: too many open files")
+		} else {
+			fmt.Println(err)
+		}
+		result, err := run(limit.Cur)
+		if err != nil {
+			fmt.Println(err)
+		}
+		fmt.Printf("then: %s\n", result.Stdout)
+		return 0
+	},
 	"close-stdin": func([]string) int {
 		_ = os.Stdin.Close()
 		time.Sleep(50 * time.Millisecond)
