@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -153,7 +154,7 @@ func (w *weather) strike(ctx context.Context) error {
 	}
 	leader, _ := w.k.Leader()
 	victim, of := present[w.rand.IntN(len(present))], "member"
-	if leader != nil && w.rand.IntN(3) > 0 && contains(present, leader) {
+	if leader != nil && w.rand.IntN(3) > 0 && slices.Contains(present, leader) {
 		victim = leader
 	}
 	if victim == leader {
@@ -247,13 +248,4 @@ func (w *weather) present() []*cluster.Member {
 		}
 	}
 	return out
-}
-
-func contains(members []*cluster.Member, m *cluster.Member) bool {
-	for _, o := range members {
-		if o == m {
-			return true
-		}
-	}
-	return false
 }
