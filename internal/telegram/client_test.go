@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -282,7 +284,7 @@ func TestLibraryLogsNothing(t *testing.T) {
 	if err := tgbotapi.SetLogger(recorded); err != nil {
 		t.Fatal(err)
 	}
-	defer telegram.SilenceLibrary()
+	defer func() { _ = tgbotapi.SetLogger(log.New(os.Stderr, "", log.LstdFlags)) }() // its default
 	all := responses(t)
 	next := 0
 	client := serve(t, func(w http.ResponseWriter, _ *http.Request) { all[next].write(w) })

@@ -24,8 +24,7 @@
 // decides where that logger writes.
 //
 // The transport is telegram-bot-api/v5, of which MakeRequest and Params alone
-// are used. It logs nothing on that path; SilenceLibrary is for a main that
-// wants to be sure of the rest of that package too.
+// are used. It logs nothing on that path.
 //
 // The package starts no goroutines of its own; net/http keeps two for each
 // open connection until Client.Close.
