@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -28,8 +29,12 @@ func leaders(t *testing.T, dir, fault string, n int) (ps []*process, leads chan 
 		}
 		ps = append(ps, p)
 		go func() {
-			for range p.lines {
-				leads <- p
+			for line := range p.lines {
+				if strings.HasPrefix(line, "leads ") {
+					leads <- p
+				} else {
+					t.Errorf("a leader says %q", line)
+				}
 			}
 		}()
 	}
@@ -53,11 +58,18 @@ func TestF35Deleted(t *testing.T) {
 	t.Parallel()
 	remove := func(names ...string) func(dir string) error {
 		return func(dir string) error {
-			var err error
 			for _, name := range names {
-				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
+				// A live member makes its file anew, maybe before its
+				// directory is gone.
+				err := os.RemoveAll(filepath.Join(dir, name))
+				for errors.Is(err, syscall.ENOTEMPTY) {
+					err = os.RemoveAll(filepath.Join(dir, name))
+				}
+				if err != nil {
+					return err
+				}
 			}
-			return err
+			return nil
 		}
 	}
 	write := func(content string) func(dir string) error {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -401,5 +402,33 @@ func TestM3GapIsTheObserversOwn(t *testing.T) {
 	now += time.Second
 	if got := unmoved(m); got != time.Second {
 		t.Errorf("a second after a gap: stood for %v", got)
+	}
+}
+
+// TestM3AfterEOF: a lock that seems held is tried again for 39 ms.
+func TestM3AfterEOF(t *testing.T) {
+	for _, tt := range []struct {
+		held time.Duration
+		want bool
+	}{{0, true}, {100 * time.Microsecond, true}, {4 * time.Millisecond, true}, {38 * time.Millisecond, true}, {39 * time.Millisecond, false}, {time.Hour, false}} {
+		t.Run(fmt.Sprint("M3 held for ", tt.held), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := newDir(t)
+				m := openMember(t, dir)
+				began := time.Now()
+				o := lock.NewObserverWith(lock.ObserverOptions{Dir: dir, LocksBelieved: true}, func(*os.File, bool) error {
+					if time.Since(began) < tt.held {
+						return lock.ErrHeld
+					}
+					return nil
+				})
+				if got := o.DeadAfterEOF(ctx, m.Instance()); got != tt.want {
+					t.Errorf("dead: %v after %v", got, time.Since(began))
+				}
+				if took := time.Since(began); took > 39*time.Millisecond {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
 	}
 }
