@@ -98,7 +98,7 @@ func (s *side) handover(ctx context.Context, _ *process) error {
 	if err != nil {
 		return err
 	}
-	c := bus.NewClient(bus.Target{Socket: filepath.Join(s.bot, e.BusSocketPath), Secret: e.BusSecret, Term: e.Epoch}, "bench")
+	c := bus.NewClient(bot.Target(s.bot, e), "bench")
 	defer c.Close()
 	if err := c.Handover(ctx, ""); err != nil {
 		return fmt.Errorf("ask for a handover: %w", err)

@@ -59,6 +59,17 @@ func BotDir(stateDir string, botID int64) string {
 	return filepath.Join(stateDir, strconv.FormatInt(botID, 10))
 }
 
+// Target returns where the holder of the lease in a bot's directory is joined and
+// asked. In a lease the path of a socket is relative to that directory; an
+// absolute one is taken as it is.
+func Target(botDir string, holder lock.Entry) bus.Target {
+	path := holder.BusSocketPath
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(botDir, path)
+	}
+	return bus.Target{Socket: path, Secret: holder.BusSecret, Term: holder.Epoch}
+}
+
 // Bridge is one member. Its methods are safe for concurrent use; Run is called
 // once.
 type Bridge struct {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -130,7 +129,7 @@ func TestF32ServerAway(t *testing.T) {
 func (f *fleet) raw(path string, headers map[string]string, body string) (status int, answer string) {
 	f.t.Helper()
 	e, _ := f.leader()
-	socket := filepath.Join(f.dir(), e.BusSocketPath)
+	socket := bot.Target(f.dir(), e).Socket
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)

@@ -359,7 +359,7 @@ func TestF47ForeignFileForASocket(t *testing.T) {
 	say(t, server, 42, "first")
 	waitSent(t, server, 10*time.Second, "m1 first")
 	e, _ := f.leader()
-	socket := filepath.Join(f.dir(), e.BusSocketPath)
+	socket := bot.Target(f.dir(), e).Socket
 	if err := errors.Join(os.Remove(socket), os.WriteFile(socket, []byte("not ours"), 0o600)); err != nil {
 		t.Fatal(err)
 	}

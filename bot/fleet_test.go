@@ -136,11 +136,7 @@ func (f *fleet) waitLeader(not string) lock.Entry {
 
 // client returns a client of the leader's bus, as a command has one.
 func (f *fleet) client(e lock.Entry) *bus.Client {
-	path := e.BusSocketPath
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(f.dir(), path)
-	}
-	c := bus.NewClient(bus.Target{Socket: path, Secret: e.BusSecret, Term: e.Epoch}, "test-command")
+	c := bus.NewClient(bot.Target(f.dir(), e), "test-command")
 	f.t.Cleanup(c.Close)
 	return c
 }

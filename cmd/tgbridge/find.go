@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -111,9 +110,5 @@ func (p place) leader() (*bus.Client, lock.Entry, error) {
 	if !e.Held() {
 		return nil, e, errNobodyLeads
 	}
-	path := e.BusSocketPath
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(p.dir, path)
-	}
-	return bus.NewClient(bus.Target{Socket: path, Secret: e.BusSecret, Term: e.Epoch}, "command"), e, nil
+	return bus.NewClient(bot.Target(p.dir, e), "command"), e, nil
 }

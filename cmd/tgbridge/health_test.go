@@ -4,12 +4,12 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"syscall"
 	"testing"
 	"time"
 
+	"tgbridge/bot"
 	"tgbridge/internal/botapitest"
 )
 
@@ -94,7 +94,7 @@ func TestHealthNotJoined(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(time.Millisecond):
-				_ = os.Remove(filepath.Join(f.dir(), e.BusSocketPath))
+				_ = os.Remove(bot.Target(f.dir(), e).Socket)
 			}
 		}
 	}()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 
 	"tgbridge/bot"
 	"tgbridge/bus"
@@ -50,12 +49,8 @@ func (c *Cluster) handover(to string) (ask func(context.Context) error, err erro
 	if !e.Held() {
 		return nil, ErrNoLeader
 	}
-	socket := e.BusSocketPath
-	if !filepath.IsAbs(socket) {
-		socket = filepath.Join(c.botDir, socket)
-	}
 	return func(ctx context.Context) error {
-		client := bus.NewClient(bus.Target{Socket: socket, Secret: e.BusSecret, Term: e.Epoch}, "cluster")
+		client := bus.NewClient(bot.Target(c.botDir, e), "cluster")
 		defer client.Close()
 		return client.Handover(ctx, to)
 	}, nil
