@@ -31,8 +31,7 @@
 // records are the caller's. That two journals of one term are kept apart: terms
 // are unique. That records whose Write failed are nowhere: a successor may find
 // them. That a Write is prompt while a new file is begun: up to MaxBytes are
-// copied then. That it goes on with a full disk: every Write is then ErrDiskFull,
-// and can be made again.
+// copied then, and with a full disk until there is space.
 //
 // # Files
 //

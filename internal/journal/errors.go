@@ -29,12 +29,11 @@ var (
 	ErrInvalid = errors.New("invalid journal record")
 
 	// ErrDamaged means that what was recorded is no longer there: somebody cut
-	// the file off or overwrote it while the journal had it open. It does not
-	// pass; after the next new file it is ErrNotFound.
+	// the file off or overwrote it while it was in use. It does not pass.
 	ErrDamaged = errors.New("lost from the journal, whose file was damaged")
 
 	// ErrNotFound means that there is no such entry or call, or that it has no
-	// such content, perhaps no more.
+	// such content.
 	ErrNotFound = errors.New("not in the journal")
 
 	// ErrClosed means that Close was called.

@@ -140,7 +140,13 @@ func TestDiskFullPasses(t *testing.T) {
 				t.Errorf("the term ended: %v", err)
 			}
 			f.set(nil)
-			writeSoon(t, j, outcome(1, "reply"))
+			for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) { // it rests after a failure
+				if err := tryWrite(j, outcome(1, "reply")); err == nil {
+					break
+				} else if time.Now().After(limit) {
+					t.Fatal(err)
+				}
+			}
 			after := dump(t, j)
 			if after == before {
 				t.Error("written again, not in effect")
@@ -152,21 +158,6 @@ func TestDiskFullPasses(t *testing.T) {
 				t.Errorf("after takeover\n%s\nwant\n%s", got, after)
 			}
 		})
-	}
-}
-
-// writeSoon writes until that succeeds, as callers do: a journal that could not
-// be written asks for some time.
-func writeSoon(t *testing.T, j *journal.Journal, recs ...journal.Record) {
-	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		err := tryWrite(j, recs...)
-		if err == nil {
-			return
-		}
-		if time.Now().After(limit) {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -200,7 +191,7 @@ func TestTakeOverWithFullDisk(t *testing.T) {
 		t.Fatalf("got %v, want ErrDiskFull", err)
 	}
 	f.set(nil)
-	writeSoon(t, j, assign(1, 1))
+	waitWrite(t, j, assign(1, 1))
 	if err := j.Check(); err != nil {
 		t.Error(err)
 	}
@@ -242,7 +233,7 @@ func TestNoSpaceForSnapshot(t *testing.T) {
 		}
 	})
 	fail.Store(0)
-	writeSoon(t, j, assign(2, 1))
+	waitWrite(t, j, assign(2, 1))
 	if names := strings.Fields(files(t, filepath.Join(dir, "1"))); len(names) != 1 {
 		t.Errorf("files %v, want one", names)
 	}
@@ -273,7 +264,7 @@ func TestFirstTakeOverWithFullDisk(t *testing.T) {
 			t.Errorf("Check: got %v, want ErrDiskFull", err)
 		}
 		f.set(nil)
-		writeSoon(t, j, update(1, 11, "l", "{}"))
+		waitWrite(t, j, update(1, 11, "l", "{}"))
 		if err := j.Check(); err != nil {
 			t.Error(err)
 		}

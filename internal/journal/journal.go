@@ -42,6 +42,7 @@ type Journal struct {
 	stopped chan struct{} // closed when run returned
 
 	// Of the goroutine of run alone.
+	held     []*item  // of Write, refused because the disk is full; in order
 	keep     []uint64 // numbers of files to be kept aside
 	broken   bool     // no file can be appended to: a new one is needed
 	dirty    bool     // something was written and not brought to disk
@@ -60,7 +61,7 @@ type Journal struct {
 //
 // Damage never keeps it from starting: what can be read is kept, the rest is
 // told by log. If there is no space for the new file, the journal can be read,
-// and every Write returns ErrDiskFull until there is.
+// and no Write succeeds until there is.
 //
 // Errors: ErrSuperseded if there is a directory of an equal or higher term, or
 // another leader takes over at the same time; ErrUnusable; ErrDiskFull if there
@@ -177,9 +178,8 @@ func (j *Journal) Full() bool {
 	return pending >= j.o.MaxPending || bytes >= j.o.MaxBytes
 }
 
-// Body returns the body of an entry, byte for byte. Errors: ErrNotFound, also
-// if it was lost; ErrDamaged if it is being lost; ErrClosed; and those of the
-// operating system, which may pass.
+// Body returns the body of an entry, byte for byte. Errors: ErrNotFound;
+// ErrDamaged; ErrClosed; and those of the operating system, which may pass.
 func (j *Journal) Body(seq uint64) ([]byte, error) {
 	body, err := j.read(func(x *index) span {
 		if e := x.find(seq); e != nil {
@@ -187,8 +187,8 @@ func (j *Journal) Body(seq uint64) ([]byte, error) {
 		}
 		return span{}
 	})
-	if err == nil && len(body) == 0 {
-		err = ErrNotFound
+	if err == nil && len(body) == 0 { // see doc.go: it was lost
+		err = ErrDamaged
 	}
 	return body, err
 }
@@ -196,12 +196,18 @@ func (j *Journal) Body(seq uint64) ([]byte, error) {
 // Reply returns the reply of an entry in state Outcome, or of a dead letter
 // that had one. Errors are as for Body.
 func (j *Journal) Reply(seq uint64) ([]byte, error) {
-	return j.read(func(x *index) span {
+	owed := false
+	reply, err := j.read(func(x *index) span {
 		if e := x.find(seq); e != nil {
+			owed = e.state == Outcome
 			return e.reply()
 		}
 		return span{}
 	})
+	if owed && errors.Is(err, ErrNotFound) { // see doc.go: it was lost
+		err = ErrDamaged
+	}
+	return reply, err
 }
 
 // Result returns the result of a call that is Done. It may be empty, and is if

@@ -30,8 +30,18 @@ func write(t testing.TB, j *journal.Journal, recs ...journal.Record) {
 
 func tryWrite(j *journal.Journal, recs ...journal.Record) error {
 	answer := make(chan error, 1)
-	j.Write(recs, true, func(err error) { answer <- err })
+	j.TryWrite(recs, true, func(err error) { answer <- err })
 	return <-answer
+}
+
+// waitWrite writes records with fsync and waits, for space too.
+func waitWrite(t testing.TB, j *journal.Journal, recs ...journal.Record) {
+	t.Helper()
+	answer := make(chan error, 1)
+	j.Write(recs, true, func(err error) { answer <- err })
+	if err := <-answer; err != nil {
+		t.Fatal(err)
+	}
 }
 
 func update(seq uint64, id int64, lane, body string) journal.Record {

@@ -14,6 +14,7 @@ type Options struct {
 	MaxBytes   int64         // bytes of bodies and replies of live entries at which it is full; 256 MiB
 	MaxDead    int           // dead letters kept; of more, the oldest is dropped; 1,000
 	SyncWithin time.Duration // after which a write that asked for no fsync is on disk nevertheless; 100 ms
+	RetryAfter time.Duration // after which writes that wait for space are tried again; 1 s
 	Logger     zerolog.Logger
 
 	fault func(op, path string) error // see disk
@@ -22,9 +23,9 @@ type Options struct {
 // withDefaults returns the options to be used, or an error if they make no
 // sense.
 func (o Options) withDefaults() (Options, error) {
-	if o.RotateAt < 0 || o.MaxPending < 0 || o.MaxBytes < 0 || o.MaxDead < 0 || o.SyncWithin < 0 {
-		return o, fmt.Errorf("journal options must not be negative: RotateAt %d, MaxPending %d, MaxBytes %d, MaxDead %d, SyncWithin %v",
-			o.RotateAt, o.MaxPending, o.MaxBytes, o.MaxDead, o.SyncWithin)
+	if o.RotateAt < 0 || o.MaxPending < 0 || o.MaxBytes < 0 || o.MaxDead < 0 || o.SyncWithin < 0 || o.RetryAfter < 0 {
+		return o, fmt.Errorf("journal options must not be negative: RotateAt %d, MaxPending %d, MaxBytes %d, MaxDead %d, SyncWithin %v, RetryAfter %v",
+			o.RotateAt, o.MaxPending, o.MaxBytes, o.MaxDead, o.SyncWithin, o.RetryAfter)
 	}
 	if o.RotateAt == 0 {
 		o.RotateAt = 16 << 20
@@ -40,6 +41,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.SyncWithin == 0 {
 		o.SyncWithin = 100 * time.Millisecond
+	}
+	if o.RetryAfter == 0 {
+		o.RetryAfter = time.Second
 	}
 	return o, nil
 }

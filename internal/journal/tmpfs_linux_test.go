@@ -61,7 +61,7 @@ func TestRealDiskFull(t *testing.T) {
 	// There is a little space, less than for a snapshot: outcomes are taken in,
 	// and when enough is done the journal becomes one file again.
 	mustDo(t, os.Truncate(ballast, 500<<10))
-	writeSoon(t, j, outcome(1, "reply"))
+	waitWrite(t, j, outcome(1, "reply"))
 	for seq := uint64(2); seq <= written; seq++ {
 		write(t, j, rec(journal.KindDone, seq))
 	}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ const chunk = 1 << 20
 // An item is one call of Write or Check on its way to the goroutine of run.
 type item struct {
 	check   bool
+	patient bool // waits for space
 	records []Record
 	lengths []int32 // of their lines
 	lines   []byte
@@ -29,7 +31,8 @@ func (it *item) finish(err error) {
 
 // Write queues records, to be written together and in order after those of
 // earlier calls, and returns at once. Calls that come while the disk is busy
-// share a write and an fsync.
+// share a write and an fsync. While the disk is full they wait, and are tried
+// again each RetryAfter.
 //
 // done, if not nil, is called on the journal's goroutine: after the write, or
 // if sync is set after the fsync, so that with it the records survive a power
@@ -39,11 +42,22 @@ func (it *item) finish(err error) {
 // to wait for the disk. The records' bytes may be changed after Write returned.
 //
 // With an error nothing of the call is in effect in this term (a successor may
-// still find it): ErrDiskFull and others from the operating system, after which
-// the same may be written again; ErrInvalid; ErrClosed, given before Write
-// returns; and whatever Err returns once Failed is closed.
+// still find it): those from the operating system, after which the same may be
+// written again; ErrInvalid; ErrDiskFull, if there was no space before Close;
+// ErrClosed, given before Write returns; and whatever Err returns once Failed is
+// closed.
 func (j *Journal) Write(recs []Record, sync bool, done func(error)) {
-	it := &item{records: slices.Clone(recs), sync: sync, done: done}
+	j.queueWrite(recs, sync, true, done)
+}
+
+// TryWrite is Write, but does not wait for space: it is answered with
+// ErrDiskFull if there is none, or earlier calls wait for some.
+func (j *Journal) TryWrite(recs []Record, sync bool, done func(error)) {
+	j.queueWrite(recs, sync, false, done)
+}
+
+func (j *Journal) queueWrite(recs []Record, sync, patient bool, done func(error)) {
+	it := &item{records: slices.Clone(recs), sync: sync, patient: patient, done: done}
 	it.err = it.encode()
 	j.enqueue(it)
 }
@@ -131,8 +145,13 @@ func (j *Journal) run() {
 	timer.Stop()
 	armed := false
 	for {
+		var retry <-chan time.Time
+		if len(j.held) > 0 {
+			retry = time.After(j.o.RetryAfter)
+		}
 		select {
 		case <-j.wake:
+		case <-retry:
 		case <-timer.C:
 			armed = false
 			_ = j.flush() // if it fails, Failed says so
@@ -140,6 +159,9 @@ func (j *Journal) run() {
 		items, closing := j.take()
 		j.commit(items)
 		if closing {
+			for _, it := range j.held {
+				it.finish(ErrDiskFull)
+			}
 			_ = j.flush()
 			return
 		}
@@ -153,36 +175,63 @@ func (j *Journal) run() {
 	}
 }
 
-// commit writes items in order, and answers those that wait for the disk after
-// one fsync for all.
+// commit writes what waits for space and then items, in order, and answers those
+// that wait for the disk after one fsync for all. Once there is no space for one,
+// all later ones wait or are refused, so that none overtakes.
 func (j *Journal) commit(items []*item) {
-	var waiting []*item
-	for len(items) > 0 {
-		n := batch(items)
-		now := items[:n]
-		items = items[n:]
+	held, began := j.held, len(j.held) > 0
+	j.held = nil
+	var (
+		waiting []*item
+		full    error // there is no space
+	)
+	for len(held)+len(items) > 0 {
+		var now []*item
+		if len(held) > 0 { // one by one, as there may be little space
+			now, held = held[:1], held[1:]
+		} else {
+			n := batch(items)
+			now, items = items[:n], items[n:]
+		}
 		if now[0].check {
 			now[0].finish(j.check())
 			continue
 		}
-		err := now[0].err
+		err := cmp.Or(now[0].err, full)
 		if err == nil {
 			err = j.append(now)
 		}
+		if errors.Is(err, ErrDiskFull) {
+			full = err
+		}
 		for _, it := range now {
-			if err == nil && it.sync {
+			switch {
+			case err == nil && it.sync:
 				waiting = append(waiting, it)
-			} else {
+			case it.patient && errors.Is(err, ErrDiskFull):
+				j.held = append(j.held, it)
+			default:
 				it.finish(err)
 			}
 		}
 	}
+	j.tellFull(began)
 	if len(waiting) == 0 {
 		return
 	}
 	err := j.flush()
 	for _, it := range waiting {
 		it.finish(err)
+	}
+}
+
+// tellFull tells when writes begin to wait for space, and when they no longer do.
+func (j *Journal) tellFull(began bool) {
+	switch waits := len(j.held) > 0; {
+	case waits && !began:
+		j.log.Warn().Str(keyPath, j.own).Msg("no space left for the journal: what is to be recorded waits, free some")
+	case began && !waits && j.Err() == nil:
+		j.log.Info().Str(keyPath, j.own).Msg("there is space for the journal again: recorded what waited")
 	}
 }
 
