@@ -38,7 +38,7 @@
 //   - role.go, elect.go, leave.go: lead or follow, and what comes after either
 //   - term.go, sweep.go: a leadership and what it starts
 //   - source.go, sink.go: from Telegram into the journal and the hub
-//   - store.go, writes.go: the hub's decisions into the journal
+//   - store.go: the hub's decisions into the journal
 //   - perform.go, reply.go: calls and replies to Telegram
 //   - access.go, status.go: who is denied, and what is told
 //

@@ -47,7 +47,7 @@ func (s sink) Commit(ctx context.Context, batch []polling.Update, unreadable []j
 	}
 	if len(in.records) > 0 {
 		done := make(chan error, 1)
-		t.journal.Write(in.records, true, func(err error) { done <- err })
+		t.journal.TryWrite(in.records, true, func(err error) { done <- err })
 		select {
 		case err = <-done:
 		case <-ctx.Done():
@@ -75,7 +75,7 @@ func (s sink) Confirmed(offset int64, empty bool) {
 	if t == nil || !t.isReady() {
 		return
 	}
-	t.journal.Write([]journal.Record{{Kind: journal.KindConfirmed, Offset: offset, Empty: empty}}, false, func(error) {})
+	t.journal.TryWrite([]journal.Record{{Kind: journal.KindConfirmed, Offset: offset, Empty: empty}}, false, func(error) {})
 }
 
 // Full reports whether enough is pending.
@@ -102,6 +102,10 @@ func (t *term) intake(n int) *intake {
 
 var hashTable = crc64.MakeTable(crc64.ECMA)
 
+// maxUpdate is the greatest length of an update in bytes, far above Telegram's. It
+// fits, also as base64, into a line of the journal and of the bus.
+const maxUpdate = 8 << 20
+
 // take adds an update, unless it is known or denied.
 func (in *intake) take(id int64, raw []byte) {
 	hash := crc64.Checksum(raw, hashTable)
@@ -115,6 +119,10 @@ func (in *intake) take(id int64, raw []byte) {
 		if known != hash {
 			in.t.b.log.Warn().Int64("update_id", id).Msg("update came again with other content; the first is kept")
 		}
+		return
+	}
+	if len(raw) > maxUpdate {
+		in.dead(id, hash, raw, fmt.Sprintf("it has %d bytes, at most %d are taken", len(raw), maxUpdate))
 		return
 	}
 	facts, err := telegram.Inspect(raw)
@@ -147,14 +155,14 @@ func (in *intake) takeUnreadable(raw []byte) {
 	in.dead(0, hash, raw, "no update_id can be read")
 }
 
-// dead adds a dead letter.
+// dead adds a dead letter, with the beginning of what is too long.
 func (in *intake) dead(id int64, hash uint64, raw []byte, reason string) {
 	in.ids[id] = hash
 	in.t.b.log.Warn().Int64("update_id", id).Str("reason", reason).Msg("dead letter: update cannot be read")
 	in.records = append(in.records,
 		journal.Record{
 			Kind: journal.KindUpdate, Seq: in.seq, Delivery: fmt.Sprintf("%d.%d", id, in.seq), ID: id, Hash: hash,
-			Lane: "unreadable", Body: raw,
+			Lane: "unreadable", Body: raw[:min(len(raw), maxUpdate)],
 		},
 		journal.Record{Kind: journal.KindDead, Seq: in.seq, Reason: reason})
 	in.seq++

@@ -24,7 +24,7 @@ func (s store) Record(actions []bus.Action, durable bool, done func(error)) {
 	for _, a := range actions {
 		records = append(records, s.records(a)...)
 	}
-	s.t.writes.add(records, durable, done)
+	s.t.write(records, durable, done)
 }
 
 // records are what the journal has to know of a decision.
@@ -47,10 +47,19 @@ func (s store) records(a bus.Action) []journal.Record {
 	return []journal.Record{r}
 }
 
+// write writes records, which make room perhaps. With a full disk they wait in
+// the journal: what was decided is not undone.
+func (t *term) write(records []journal.Record, durable bool, done func(error)) {
+	t.journal.Write(records, durable, func(err error) {
+		t.madeRoom()
+		done(err)
+	})
+}
+
 // await writes records and waits for them.
 func (s store) await(durable bool, records ...journal.Record) error {
 	done := make(chan error, 1)
-	s.t.writes.add(records, durable, func(err error) { done <- err })
+	s.t.write(records, durable, func(err error) { done <- err })
 	select {
 	case err := <-done:
 		return err

@@ -45,7 +45,7 @@ func (t *term) forgetCalls(old map[string]bool) (next map[string]bool) {
 		}
 	}
 	if len(records) > 0 {
-		t.writes.add(records, false, func(error) {}) // what is not forgotten now is later
+		t.write(records, false, func(error) {}) // what is not forgotten now is later
 	}
 	return next
 }

@@ -29,7 +29,6 @@ type term struct {
 	opened   chan struct{}       // closed with either of lame and ready
 	ready    chan struct{}       // closed when journal is set and the hub is open
 	journal  *journal.Journal    // after ready
-	writes   *writes             // to the journal
 
 	mu   sync.Mutex // guards room
 	room chan struct{}
@@ -53,7 +52,6 @@ func (b *Bridge) beginTerm(_ context.Context, r lock.Result) error {
 		opened:   make(chan struct{}),
 		ready:    make(chan struct{}),
 	}
-	t.writes = &writes{t: t}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.hub = bus.NewHub(bus.HubOptions{
 		Term: r.Term,
