@@ -2,6 +2,7 @@ package bot
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"tgbridge/bus"
@@ -11,49 +12,33 @@ import (
 // abdicate ends a leadership because the member stops. With others there the
 // lease is given up at once, and what is in hand is ended as a member of the
 // successor's. With nobody there the member keeps the lease, without polling, to
-// take in the outcomes of its own work, until somebody comes.
+// take in the outcomes of the work in hand, until somebody comes.
 func (r *role) abdicate(t *term) {
-	r.told = time.Now()
+	r.toldToStop()
 	ctx, cancel := context.WithDeadline(r.life, r.told.Add(stopWithin))
 	defer cancel()
 	r.setRole(lock.RoleLeaving, t.number)
 	if err := r.b.poller.Suspend(ctx); err != nil {
 		r.b.log.Warn().Err(err).Msg("polling not suspended in time")
 	}
-	if !r.heirsStay(t) {
-		r.drain(r.told.Add(drainWithin), func() bool { return t.hub.HasHeirs() || r.nothingInHand() && t.hub.Idle() })
-	}
+	r.drain(r.told.Add(drainWithin), func() bool { return t.hub.HasHeirs() || r.nothingInHand() && t.hub.Idle() })
 	// A release that comes late is better than none.
 	release, cancelRelease := context.WithTimeout(r.life, releaseWithin)
 	defer cancelRelease()
 	if _, err := r.b.poller.Stop(release); err != nil {
 		r.b.log.Warn().Err(err).Msg("lease not released")
 	}
-	t.hub.Bye("")
-	t.close()
-	r.setRole(lock.RoleLeaving, 0)
+	r.endTerm("")
 }
 
 // releaseWithin bounds the release of the lease, which takes some milliseconds.
 const releaseWithin = time.Second
 
-// settleFor is how long a leader that stops with work in hand looks whether its
-// heirs stop too.
-const settleFor = 5 * time.Millisecond
-
-// heirsStay reports whether a member is there that may take over. Where all are
-// told to stop at once, the others say so some milliseconds later; the lease
-// would go to nobody, and what is finished meanwhile would be handled again.
-func (r *role) heirsStay(t *term) bool {
-	if t.hub.Idle() {
-		return t.hub.HasHeirs()
+// toldToStop notes the instant from which the times of a stop count.
+func (r *role) toldToStop() {
+	if r.told.IsZero() {
+		r.told = time.Now()
 	}
-	for until := time.Now().Add(settleFor); t.hub.HasHeirs(); pause(r.life, time.Millisecond) {
-		if time.Now().After(until) {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *role) setRole(role lock.Role, number uint64) {
@@ -99,9 +84,7 @@ const goodbyeWithin = time.Second
 // has in hand, so that the leader knows at once what was never begun, and goes
 // when that is done or its time is over.
 func (r *role) leave() error {
-	if r.told.IsZero() {
-		r.told = time.Now()
-	}
+	r.toldToStop()
 	deadline := r.told.Add(stopWithin)
 	r.b.worker.Leave()
 	r.setRole(lock.RoleLeaving, 0)
@@ -127,22 +110,26 @@ func (r *role) leave() error {
 }
 
 // sayGoodbye joins leaders as a leaving member until ctx ends. Told is closed
-// at the first welcome, or when nobody is there to be told.
+// at the first welcome, or when nobody is there to be told. Where all are told
+// to stop at once a leader may have gone, trusting in heirs that had not been
+// told yet: a member that has something in hand and nobody to tell of it then
+// leads itself, as one without heirs that stops, and takes in the outcomes of
+// all.
 func (r *role) sayGoodbye(ctx context.Context, told chan struct{}) {
-	first := true
-	tell := func() {
-		if first {
-			first = false
-			close(told)
-		}
-	}
+	tell := sync.OnceFunc(func() { close(told) })
 	defer tell()
 	for ctx.Err() == nil {
-		state, e, err := r.b.lease.State()
-		if err == nil && othersLead(state, e, r.self) {
-			_ = r.b.followUntilLost(ctx, e, func(bus.Message) { tell() })
-		} else if !r.othersPresent() {
-			tell()
+		if state, e, err := r.b.lease.State(); err == nil {
+			p := decide(situation{self: r.self, present: e, judged: state})
+			switch {
+			case p.join:
+				_ = r.b.followUntilLost(ctx, e, func(bus.Message) { tell() })
+			case r.othersPresent():
+			case r.nothingInHand(), time.Since(r.told) >= drainWithin:
+				tell()
+			default:
+				_, _ = r.lead(ctx, p) // it is tried again
+			}
 		}
 		pause(ctx, 5*time.Millisecond)
 	}

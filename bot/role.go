@@ -60,7 +60,7 @@ func (r *role) turn() error {
 	if p.watch { // patience is over
 		r.past.ended, r.past.heir = leaderLeft, ""
 	}
-	r.past, err = r.lead(p)
+	r.past, err = r.lead(r.ctx, p)
 	return err
 }
 
@@ -96,19 +96,9 @@ func (r *role) wait(p plan, present lock.Entry) bool {
 	}
 }
 
-// startGrace is how long a member that is told to stop goes on with an
-// acquisition: who has begun to take over ends it, and hands over in order, so
-// that somebody takes in the outcomes of those that stop at the same time.
-const startGrace = 200 * time.Millisecond
-
-// lead tries to lead; if it succeeds it returns when the leadership is over.
-func (r *role) lead(p plan) (past, error) {
-	ctx, cancel := context.WithCancel(r.life)
-	defer cancel()
-	defer context.AfterFunc(r.ctx, func() {
-		pause(ctx, startGrace)
-		cancel()
-	})()
+// lead tries to lead for as long as ctx lasts; if it succeeds it returns when the
+// leadership is over.
+func (r *role) lead(ctx context.Context, p plan) (past, error) {
 	result, err := r.b.poller.Start(ctx, polling.StartRequest{Mode: p.mode, Expected: p.expected})
 	if err == nil && result.Outcome == polling.Leading {
 		return r.reign(result.Lease.Term)
@@ -225,15 +215,18 @@ func (r *role) recover(led time.Duration) {
 	r.troubles++
 }
 
-// endTerm says goodbye to the members and ends the term, if there is one.
+// endTerm says goodbye to the members and ends the term, if there is one. A
+// member that was told to stop is a leaving one then, and else a follower.
 func (r *role) endTerm(heir string) {
 	if t := r.b.term.Load(); t != nil {
 		t.hub.Bye(heir)
 		t.close()
 	}
-	if err := r.b.member.SetRole(lock.RoleFollower, 0); err != nil {
-		r.b.log.Warn().Err(err).Msg("role not written")
+	next := lock.RoleFollower
+	if !r.told.IsZero() {
+		next = lock.RoleLeaving
 	}
+	r.setRole(next, 0)
 }
 
 // followSelf joins the member to its own hub for as long as it leads.

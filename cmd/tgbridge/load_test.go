@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,17 +65,7 @@ func loadFor() time.Duration {
 // and returns when all are answered.
 func underLoad(t *testing.T, acts []act) (cluster.Report, cluster.Runs) {
 	t.Helper()
-	k, err := cluster.New(cluster.Options{
-		Argv:         []string{program(t), "exec", "--", "sh", "-c", cluster.RunsScript},
-		HandoverArgv: []string{program(t), "handover"},
-		Dir:          t.TempDir(),
-		// Members die more often here than a message may be tried by default.
-		Env: []string{cluster.WorkVar + "=0.05", "TGBRIDGE_ATTEMPTS=1000", "GORACE=atexit_sleep_ms=0"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
+	k := newCluster(t, "0.05")
 	for range 3 {
 		if _, err := k.Start(); err != nil {
 			t.Fatal(err)
@@ -97,7 +88,33 @@ func underLoad(t *testing.T, acts []act) (cluster.Report, cluster.Runs) {
 	if err := <-loaded; err != nil {
 		t.Error(err)
 	}
-	if err := k.Settle(ctx); err != nil {
+	return settled(t, ctx, k)
+}
+
+// newCluster makes a cluster whose members work on each message for so many
+// seconds.
+func newCluster(t *testing.T, work string) *cluster.Cluster {
+	t.Helper()
+	k, err := cluster.New(cluster.Options{
+		Argv:         []string{program(t), "exec", "--", "sh", "-c", cluster.RunsScript},
+		HandoverArgv: []string{program(t), "handover"},
+		Dir:          t.TempDir(),
+		// Members die more often here than a message may be tried by default.
+		Env: []string{cluster.WorkVar + "=" + work, "TGBRIDGE_ATTEMPTS=1000", "GORACE=atexit_sleep_ms=0"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	return k
+}
+
+// settled returns what became of the messages and the commands once all are
+// answered and a leader polls.
+func settled(t *testing.T, ctx context.Context, k *cluster.Cluster) (cluster.Report, cluster.Runs) {
+	t.Helper()
+	_, err := k.WaitPolling(ctx, nil)
+	if err := errors.Join(k.Settle(ctx), err); err != nil {
 		t.Error(err)
 	}
 	r, err := k.Report()
@@ -106,6 +123,71 @@ func underLoad(t *testing.T, acts []act) (cluster.Report, cluster.Runs) {
 		t.Fatal(err)
 	}
 	return r, runs
+}
+
+// TestG3AllStopAtOnce: all members are told to stop within some milliseconds, as
+// `docker compose restart` does, with commands in hand that end soon. Each
+// outcome is taken in before the last member is gone: after the restart no
+// command is run again.
+func TestG3AllStopAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	const rounds, members, chats = 30, 3, 12
+	k := newCluster(t, "0.2")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	for range members {
+		if _, err := k.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sent := 0
+	for round := range rounds {
+		if err := k.WaitFollowing(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Run(ctx, cluster.Load{Chats: chats, PerSecond: 1e6, Total: chats}); err != nil {
+			t.Fatal(err)
+		}
+		sent += chats
+		eventually(t, 20*time.Second, func() string { // half of them are under way, or were
+			runs, err := k.Runs()
+			if err != nil || runs.Began < sent-chats/2 {
+				return fmt.Sprintf("%d commands of %d began (%v)", runs.Began, sent, err)
+			}
+			return ""
+		})
+		// The leader is the first, in the middle, the last to be told.
+		leader, _ := k.Leader()
+		all := slices.DeleteFunc(k.Members(), func(m *cluster.Member) bool { return m == leader })
+		for i, m := range slices.Insert(all, round%members, leader) {
+			if i > 0 {
+				time.Sleep(time.Duration(round%10) * time.Millisecond)
+			}
+			if err := m.Terminate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, m := range all {
+			if err := ended(ctx, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, m := range k.Members() {
+			if err := errors.Join(ended(ctx, m), m.Restart()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r, runs := settled(t, ctx, k)
+	for _, fault := range append(r.Faults(), runs.Faults...) {
+		t.Error(fault)
+	}
+	if r.Received != sent || runs.Began != sent || len(r.Doubled) > 0 {
+		t.Errorf("%d messages, %d answered, %d commands (%d of those run again had ended), doubled %v",
+			sent, r.Received, runs.Began, runs.EndedAgain, r.Doubled)
+	}
 }
 
 // An act is something that happens to members. It returns when those that ended
