@@ -74,7 +74,7 @@ type MemberStatus struct {
 	Name     string    `json:"name"`
 	PID      int       `json:"pid"`
 	Host     string    `json:"host"`
-	Role     string    `json:"role"`
+	Role     string    `json:"role"` // leader, follower, starting or leaving
 	Lanes    int       `json:"lanes"`
 	InFlight int       `json:"in_flight"`
 	LastSeen time.Time `json:"last_seen"`
@@ -138,7 +138,7 @@ func ReadStatus(dir string, botID int64, o *lock.Observer, staleAfter time.Durat
 		}
 		s.Members = append(s.Members, MemberStatus{
 			Instance: r.Info.Instance, Name: r.Info.Name, PID: r.Info.PID, Host: r.Info.Host,
-			Role: string(r.Info.Role), LastSeen: now.Add(-r.Unmoved), Hung: r.Hung(staleAfter),
+			Role: string(roleOf(r.Info, e)), LastSeen: now.Add(-r.Unmoved), Hung: r.Hung(staleAfter),
 		})
 		if e.Held() && r.Info.Instance == e.InstanceID {
 			s.Leader = &LeaderStatus{
@@ -150,4 +150,16 @@ func ReadStatus(dir string, botID int64, o *lock.Observer, staleAfter time.Durat
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Instance, b.Instance))
 	})
 	return s, nil
+}
+
+// roleOf is a member's role by the lease. What the member's own file says is late:
+// of one that hangs, for as long as it does.
+func roleOf(m lock.MemberInfo, lease lock.Entry) lock.Role {
+	switch {
+	case lease.Held() && m.Instance == lease.InstanceID:
+		return lock.RoleLeader
+	case m.Role == lock.RoleLeader:
+		return lock.RoleFollower
+	}
+	return m.Role
 }

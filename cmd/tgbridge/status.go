@@ -119,6 +119,17 @@ func healthOf(s bot.Status) error {
 	return nil
 }
 
+// lastPoll tells when Telegram last answered.
+func lastPoll(s bot.Status) string {
+	switch {
+	case s.Leader != nil && s.Leader.LastPoll != nil:
+		return "last answer " + time.Since(*s.Leader.LastPoll).Round(time.Second).String() + " ago"
+	case s.Poll.LastError == "":
+		return "first poll under way"
+	}
+	return "no answer yet"
+}
+
 func printStatus(w io.Writer, s bot.Status, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(s)
@@ -135,11 +146,7 @@ func printStatus(w io.Writer, s bot.Status, asJSON bool) error {
 	if s.Role != "leader" {
 		line("source\tthe files: no leader answered")
 	} else {
-		last := "never"
-		if s.Leader != nil && s.Leader.LastPoll != nil {
-			last = time.Since(*s.Leader.LastPoll).Round(time.Second).String() + " ago"
-		}
-		line("polling\t%s, last answer %s, conflicts %d", s.Poll.State, last, s.Poll.Conflicts)
+		line("polling\t%s, %s, conflicts %d", s.Poll.State, lastPoll(s), s.Poll.Conflicts)
 		if s.Poll.LastError != "" {
 			line("last error\t%s", s.Poll.LastError)
 		}

@@ -138,15 +138,40 @@ func TestStatusOfFrozenLeader(t *testing.T) {
 	}
 }
 
+// TestStatusRoles: the lease says who leads, and no member's own file, which one
+// that hangs does not write.
+func TestStatusRoles(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, quickTimes...)
+	leader, follower := f.led(2, "echo")
+	leader.signal(t, syscall.SIGSTOP)
+	f.waitLeader(1, 15*time.Second)
+	eventually(t, 10*time.Second, func() string {
+		r := f.run("status")
+		for _, want := range []string{leader.name + ` +\d+ +\S+ +follower .* \(hangs\)`, follower.name + ` +\d+ +\S+ +leader `} {
+			if !regexp.MustCompile(want).MatchString(r.stdout) {
+				return fmt.Sprintf("no %q in\n%s", want, r.stdout)
+			}
+		}
+		return ""
+	})
+}
+
 // TestStatusForPeople is the table on a quiet day, and what happened on others.
 func TestStatusForPeople(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "TGBRIDGE_ALLOW_ALL=false", "TGBRIDGE_ALLOWED_USERS=42")
 	leader, follower := f.led(2, "echo")
+	f.waitCall("getupdates")
+	r := f.run("status")
+	r.wants(t, 0)
+	if want := `(?m)^polling +(starting|polling), first poll under way, conflicts 0$`; !regexp.MustCompile(want).MatchString(r.stdout) {
+		t.Errorf("no %q in\n%s", want, r.stdout)
+	}
 	f.say(666, "let me in")
 	f.say(42, "hello")
 	f.waitSent(42, 1)
-	r := f.run("status")
+	r = f.run("status")
 	r.wants(t, 0)
 	for _, want := range []string{
 		`(?m)^bot +8112046593$`,
