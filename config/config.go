@@ -61,8 +61,9 @@ const (
 // printed: the token masks itself.
 //
 // Tags: env is the variable, envDefault its default, shown the default's
-// description where it is computed, choices all the values there are, example
-// and help what errors and documentation show.
+// description where it is computed, choices all the values there are, for
+// "members" where no other command heeds it, example and help what errors and
+// documentation show.
 type Config struct {
 	// Token is the bot's token, digits:text; empty where none was set and
 	// Options.Member did not ask for one.
@@ -70,35 +71,35 @@ type Config struct {
 	// TokenFile is the file that Token was read from, or empty.
 	TokenFile string `env:"TELEGRAM_BOT_TOKEN_FILE" example:"/run/secrets/bot-token" help:"file to read the token from instead; one line end after it is ignored"`
 	// APIURL is the Bot API server, http or https, without a slash at its end.
-	APIURL string `env:"TELEGRAM_API_URL" envDefault:"https://api.telegram.org" example:"http://127.0.0.1:8081" help:"the Bot API server: Telegram's, a local one, or one for tests"`
+	APIURL string `env:"TELEGRAM_API_URL" for:"members" envDefault:"https://api.telegram.org" example:"http://127.0.0.1:8081" help:"the Bot API server: Telegram's, a local one, or one for tests"`
 
 	// StateDir is absolute. BotDir is the bot's folder in it.
 	StateDir string `env:"TGBRIDGE_STATE_DIR" shown:"$XDG_STATE_HOME/tgbridge, else ~/.local/state/tgbridge; in the image /var/lib/tgbridge" example:"/var/lib/tgbridge" help:"where the members' common state is kept; must be shared by all members"`
 	// Name is 1 to 64 printable characters without blanks around them.
-	Name string `env:"TGBRIDGE_NAME" shown:"the working directory's base name, in a container the host name" example:"laptop" help:"the member's name, shown in status; members of equal names get -2, -3"`
+	Name string `env:"TGBRIDGE_NAME" for:"members" shown:"the working directory's base name, in a container the host name" example:"laptop" help:"the member's name, shown in status; members of equal names get -2, -3"`
 
-	Route Route `env:"TGBRIDGE_ROUTE" envDefault:"sticky" choices:"sticky,leader" example:"leader" help:"sticky: each chat or topic has its member; leader: the leader handles all"`
+	Route Route `env:"TGBRIDGE_ROUTE" for:"members" envDefault:"sticky" choices:"sticky,leader" example:"leader" help:"sticky: each chat or topic has its member; leader: the leader handles all"`
 	// AllowedUsers is sorted, without doubles; ids are above 0.
-	AllowedUsers []int64 `env:"TGBRIDGE_ALLOWED_USERS" shown:"nobody" example:"111111111,222222222" help:"numeric ids of the users who may use the bot, comma separated"`
-	AllowAll     bool    `env:"TGBRIDGE_ALLOW_ALL" envDefault:"false" example:"true" help:"a public bot: everybody may use it"`
+	AllowedUsers []int64 `env:"TGBRIDGE_ALLOWED_USERS" for:"members" shown:"nobody" example:"111111111,222222222" help:"numeric ids of the users who may use the bot, comma separated"`
+	AllowAll     bool    `env:"TGBRIDGE_ALLOW_ALL" for:"members" envDefault:"false" example:"true" help:"a public bot: everybody may use it"`
 	// AllowedUpdates is never empty, without doubles.
-	AllowedUpdates []string `env:"TGBRIDGE_ALLOWED_UPDATES" shown:"every kind" example:"message,callback_query" help:"the kinds of updates that are asked of Telegram, comma separated"`
+	AllowedUpdates []string `env:"TGBRIDGE_ALLOWED_UPDATES" for:"members" shown:"every kind" example:"message,callback_query" help:"the kinds of updates that are asked of Telegram, comma separated"`
 	// Concurrency is 1 to 1000.
-	Concurrency int  `env:"TGBRIDGE_CONCURRENCY" envDefault:"16" example:"4" help:"chats or topics that one member handles at a time"`
-	Pace        Pace `env:"TGBRIDGE_PACE" envDefault:"telegram" choices:"telegram,off" example:"off" help:"telegram: Telegram's limits are kept; off: no limits (for other servers, and tests)"`
+	Concurrency int  `env:"TGBRIDGE_CONCURRENCY" for:"members" envDefault:"16" example:"4" help:"chats or topics that one member handles at a time"`
+	Pace        Pace `env:"TGBRIDGE_PACE" for:"members" envDefault:"telegram" choices:"telegram,off" example:"off" help:"telegram: Telegram's limits are kept; off: no limits (for other servers, and tests)"`
 
-	HandlerTimeout time.Duration `env:"TGBRIDGE_HANDLER_TIMEOUT" envDefault:"10m" example:"10m" help:"time for one attempt at handling an update"`
+	HandlerTimeout time.Duration `env:"TGBRIDGE_HANDLER_TIMEOUT" for:"members" envDefault:"10m" example:"10m" help:"time for one attempt at handling an update"`
 	// Attempts is 1 or more.
-	Attempts int `env:"TGBRIDGE_ATTEMPTS" envDefault:"3" example:"3" help:"attempts at an update before it becomes a dead letter"`
+	Attempts int `env:"TGBRIDGE_ATTEMPTS" for:"members" envDefault:"3" example:"3" help:"attempts at an update before it becomes a dead letter"`
 
 	Heartbeat      time.Duration `env:"TGBRIDGE_HEARTBEAT" envDefault:"1s" example:"1s" help:"time between two signs of life of a member; at most stale-after / 5"`
 	StaleAfter     time.Duration `env:"TGBRIDGE_STALE_AFTER" envDefault:"5s" example:"5s" help:"time without a sign of life after which a leader is replaced"`
 	OwnershipCheck time.Duration `env:"TGBRIDGE_OWNERSHIP_CHECK" envDefault:"1s" example:"1s" help:"time between two checks of who leads; at most 2s, and at most stale-after / 2"`
 	// PollTimeout is in whole seconds, 1 to 50.
-	PollTimeout    time.Duration `env:"TGBRIDGE_POLL_TIMEOUT" envDefault:"50s" example:"50s" help:"time that Telegram holds a poll open; 1s to 50s"`
-	RedeliverAfter time.Duration `env:"TGBRIDGE_REDELIVER_AFTER" envDefault:"30s" example:"30s" help:"time after which a hung member's updates go to another; at least 2 x stale-after"`
+	PollTimeout    time.Duration `env:"TGBRIDGE_POLL_TIMEOUT" for:"members" envDefault:"50s" example:"50s" help:"time that Telegram holds a poll open; 1s to 50s"`
+	RedeliverAfter time.Duration `env:"TGBRIDGE_REDELIVER_AFTER" for:"members" envDefault:"30s" example:"30s" help:"time after which a hung member's updates go to another; at least 2 x stale-after"`
 
-	Webhook Webhook `env:"TGBRIDGE_WEBHOOK" envDefault:"keep" choices:"keep,delete" example:"delete" help:"if a webhook is set, keep: stop with a message; delete: delete it, keeping pending updates"`
+	Webhook Webhook `env:"TGBRIDGE_WEBHOOK" for:"members" envDefault:"keep" choices:"keep,delete" example:"delete" help:"if a webhook is set, keep: stop with a message; delete: delete it, keeping pending updates"`
 
 	LogLevel  LogLevel  `env:"TGBRIDGE_LOG_LEVEL" envDefault:"info" choices:"debug,info,warn,error" example:"debug" help:"the least important log lines to write: debug, info, warn or error"`
 	LogFormat LogFormat `env:"TGBRIDGE_LOG_FORMAT" envDefault:"auto" choices:"auto,console,json" example:"json" help:"console, json, or auto: console on a terminal, else json; logs go to stderr"`

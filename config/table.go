@@ -15,6 +15,7 @@ type Variable struct {
 	Example string
 	Help    string
 	Bool    bool // the flag needs no value
+	Members bool // only members heed it
 
 	field string // of Config
 }
@@ -45,6 +46,7 @@ func Variables() []Variable {
 			Example: field.Tag.Get("example"),
 			Help:    field.Tag.Get("help"),
 			Bool:    field.Type.Kind() == reflect.Bool,
+			Members: field.Tag.Get("for") == "members",
 			field:   field.Name,
 		}
 		if name != tokenVariable { // every process may read another's arguments

@@ -37,6 +37,7 @@ func (c *cli) demoCmd() *cobra.Command {
 			return c.demo(ctx, asJSON)
 		},
 	}
+	hideMemberSettings(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object as the last line")
 	return cmd
 }

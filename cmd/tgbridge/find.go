@@ -25,8 +25,9 @@ type place struct {
 
 const botFlag = "bot"
 
-// addBot adds the flag that find looks at to a command that is no member.
+// addBot adds the flag that find looks at to a command that asks members.
 func addBot(cmd *cobra.Command) {
+	hideMemberSettings(cmd)
 	cmd.Flags().Int64(botFlag, 0, "the bot's id, where neither the token nor the state directory tells")
 }
 

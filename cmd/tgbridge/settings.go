@@ -34,6 +34,21 @@ func addSettings(cmd *cobra.Command) {
 	flags.String(envFileFlag, "", "file with settings as KEY=VALUE lines; none is read unless named")
 }
 
+// hideMemberSettings leaves out of the help of cmd, which is no member, what only
+// members heed. The flags are there nevertheless: the same settings serve all
+// commands.
+func hideMemberSettings(cmd *cobra.Command) {
+	help := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		for _, v := range config.Variables() {
+			if flag := cmd.Flag(v.Flag); flag != nil && v.Members {
+				flag.Hidden = true
+			}
+		}
+		help(cmd, args)
+	})
+}
+
 // loadConfig reads the configuration for a command that is no member: it does
 // without a token. From then on the token is kept out of all output.
 func (c *cli) loadConfig(cmd *cobra.Command) (config.Config, error) {

@@ -15,7 +15,7 @@ import (
 var releaseVersion, releaseCommit string
 
 func (c *cli) versionCmd() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
@@ -25,6 +25,8 @@ func (c *cli) versionCmd() *cobra.Command {
 			return err
 		},
 	}
+	hideMemberSettings(cmd)
+	return cmd
 }
 
 // buildVersion returns the release's version, or else the module's as "go install"
