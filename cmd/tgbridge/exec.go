@@ -77,8 +77,11 @@ never the token.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&input, "input", inputText,
+	const flag = "input"
+	cmd.Flags().StringVar(&input, flag, inputText,
 		"what COMMAND reads: text (messages and channel posts) or json (every kind of update, raw)")
+	complete := cobra.FixedCompletions([]string{inputText, inputJSON}, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc(flag, complete) // fails only without the flag
 	return cmd
 }
 

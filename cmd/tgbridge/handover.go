@@ -27,7 +27,7 @@ func (c *cli) handoverCmd() *cobra.Command {
 		Long: "Let the leader hand over to another member, gracefully: it ends its poll, releases the lease and\n" +
 			"follows. With --force the lease is taken from exactly the leader that status shows, without\n" +
 			"asking it, and released at once, so that the members elect: for a leader that does not answer.",
-		Args: cobra.NoArgs,
+		Args: noHeir,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := c.find(cmd)
 			if err != nil {
@@ -67,8 +67,31 @@ func (c *cli) handoverCmd() *cobra.Command {
 	}
 	addBot(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "name of the member that shall lead; default any")
+	_ = cmd.RegisterFlagCompletionFunc("to", c.completeHeir) // fails only without the flag
 	cmd.Flags().BoolVar(&force, "force", false, "take the lease from a leader that does not answer")
 	return cmd
+}
+
+// noHeir explains where the heir's name belongs.
+func noHeir(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("which member is to lead is said by --to: tgbridge handover --to %s", args[0])
+	}
+	return nil
+}
+
+// completeHeir offers the names of the members that may be told to lead.
+func (c *cli) completeHeir(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	if p, err := c.find(cmd); err == nil {
+		s, _ := bot.ReadStatus(p.dir, p.botID, p.observer, p.cfg.StaleAfter) // of what cannot be read there is nothing to offer
+		for _, m := range s.Members {
+			if m.Role == string(lock.RoleFollower) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // askHandover asks the leader to hand over, but not one that leads since: what

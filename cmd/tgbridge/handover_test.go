@@ -33,6 +33,9 @@ func TestHandover(t *testing.T) {
 		t.Errorf("printed %q", r.stdout)
 	}
 	f.waitMembers(3)
+	if r := f.run("__complete", "handover", "--to", ""); !strings.Contains(r.stdout, "m1\nm2\n:") {
+		t.Errorf("completed to %q", r.stdout)
+	}
 	f.run("handover", "--to", "m9").wants(t, 1, `no member named "m9" is there to take over`)
 	f.run("handover", "--to", "m3").wants(t, 1, "m3 leads already, term 3")
 	f.run("handover", "--to", "m1", "--force").wants(t, 2, "--force and --to exclude one another")

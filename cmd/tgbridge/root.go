@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -121,8 +122,14 @@ func (c *cli) noteRun(cmd *cobra.Command) {
 	}
 }
 
-// flagError explains why there is no flag for the token.
+// flagError explains why there is no flag for the token, and says what is no
+// number without the words of the parser.
 func flagError(_ *cobra.Command, err error) error {
+	var number *strconv.NumError
+	if errors.As(err, &number) {
+		text, _, _ := strings.Cut(err.Error(), ": strconv.")
+		return usage("%s: it must be a number", text)
+	}
 	if strings.HasPrefix(err.Error(), "unknown flag: --bot-token") || strings.HasPrefix(err.Error(), "unknown flag: --token") {
 		return usage("%v: every process could read it there; use TELEGRAM_BOT_TOKEN or --bot-token-file", err)
 	}

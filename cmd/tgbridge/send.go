@@ -62,7 +62,7 @@ func (c *cli) sendCmd() *cobra.Command {
 		},
 	}
 	addBot(cmd)
-	cmd.Flags().Int64Var(&chat, "chat", 0, "id of the chat")
+	cmd.Flags().Int64Var(&chat, "chat", 0, "id of the chat, a number; of a private chat the user's")
 	cmd.Flags().Int64Var(&thread, "thread", 0, "id of the topic")
 	cmd.Flags().StringVar(&file, "file", "", "file to send (not in this version)")
 	return cmd
@@ -123,7 +123,10 @@ func (p place) send(ctx context.Context, chat, thread int64, text string) (int64
 		return 0, fmt.Errorf("nothing was sent: %w", err)
 	}
 	result, err := bot.DecodeAnswer("sendMessage", answer)
-	if err != nil {
+	var refused *bot.CallError
+	if errors.As(err, &refused) && strings.Contains(refused.Description, "chat not found") {
+		return 0, fmt.Errorf("%w (%d is no chat's id, or the bot is not in it: a user has to write to it first, a group to add it)", err, chat)
+	} else if err != nil {
 		return 0, err
 	}
 	var message struct {

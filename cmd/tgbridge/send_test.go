@@ -51,7 +51,8 @@ func TestSend(t *testing.T) {
 			t.Errorf("sent %q to thread %d", e.Text, e.Thread)
 		}
 	}
-	f.run("send", "--chat", "43", "x").wants(t, 1, "tgbridge: sendMessage: telegram answered 400: Bad Request: chat not found")
+	f.run("send", "--chat", "43", "x").wants(t, 1,
+		"tgbridge: sendMessage: telegram answered 400: Bad Request: chat not found (43 is no chat's id, or the bot is not in it: a user has to write to it first, a group to add it)")
 	f.run("send", "--chat", "-1001", "--thread", "8", "x").wants(t, 1, "message thread not found")
 }
 
@@ -66,7 +67,7 @@ func TestSendUsage(t *testing.T) {
 		want        string
 	}{
 		{"no chat", "", []string{"x"}, "--chat is needed"},
-		{"name of a chat", "", []string{"--chat", "@name", "x"}, `invalid argument "@name" for "--chat"`},
+		{"name of a chat", "", []string{"--chat", "@name", "x"}, `invalid argument "@name" for "--chat" flag: it must be a number`},
 		{"file", "", []string{"--chat", "42", "--file", "/etc/hostname"}, "--file: this version sends text alone, no files"},
 		{"two texts", "", []string{"--chat", "42", "a", "b"}, "put it in quotes"},
 		{"nothing", "", []string{"--chat", "42"}, "there is no text to send"},
