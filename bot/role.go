@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"tgbridge/bus"
@@ -234,22 +233,13 @@ func (r *role) followSelf(ctx context.Context, number uint64) {
 	for ctx.Err() == nil {
 		e, err := r.b.lease.Current()
 		if err == nil && e.Epoch == number {
-			err = r.b.worker.Follow(ctx, r.b.target(e), func(bus.Message) {})
+			err = r.b.worker.Follow(ctx, Target(r.b.dir, e), func(bus.Message) {})
 		}
 		if ctx.Err() == nil {
 			r.b.log.Debug().Err(err).Msg("own stream ended")
 			pause(ctx, 20*time.Millisecond)
 		}
 	}
-}
-
-// target returns where the holder of a lease is joined.
-func (b *Bridge) target(e lock.Entry) bus.Target {
-	path := e.BusSocketPath
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(b.dir, path)
-	}
-	return bus.Target{Socket: path, Secret: e.BusSecret, Term: e.Epoch}
 }
 
 // follow joins the holder of the lease and works for it until it is lost.
@@ -315,7 +305,7 @@ func (b *Bridge) followUntilLost(ctx context.Context, e lock.Entry, onJoin func(
 	case b.rewatch <- struct{}{}:
 	default:
 	}
-	err := b.worker.Follow(ctx, b.target(e), onJoin)
+	err := b.worker.Follow(ctx, Target(b.dir, e), onJoin)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
