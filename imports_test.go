@@ -34,9 +34,9 @@ var mayImport = []struct {
 	{"lock", []string{"internal/secret", "internal/rawjson"}},
 	{"bus", []string{"internal/secret", "internal/rawjson"}},
 	{"internal/journal", []string{"internal/secret", "internal/rawjson"}},
-	{"internal/telegram", []string{"internal/secret"}},
+	{"internal/telegram", []string{"internal/secret", "internal/rawjson"}},
 	{"internal/botapitest", []string{"internal/secret", "internal/rawjson"}},
-	{"polling", []string{"lock"}},
+	{"polling", []string{"lock", "internal/rawjson"}},
 	{"bot", []string{
 		"polling", "bus", "lock", "internal/journal", "internal/telegram",
 		"internal/secret", "internal/rawjson",

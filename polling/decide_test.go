@@ -363,9 +363,14 @@ func TestSplit(t *testing.T) {
 		{`{"update_id":5`, -1},
 		{``, -1},
 		{"{\"update_id\":5,\"x\":\"\xff\xfe\"}", 5},
+		{`{"update_id":5,"update_id":6}`, 6},
+		{`{"update_id":+5}`, -1},
+		// No JSON, or none that encoding/json takes, but an id: it can be confirmed.
+		{`{"x":"\x","update_id":5,"y":NaN}`, 5},
+		{`{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `,"update_id":5}`, 5},
 	}
 	for _, tt := range tests {
-		t.Run(tt.raw, func(t *testing.T) {
+		t.Run(tt.raw[:min(len(tt.raw), 60)], func(t *testing.T) {
 			updates, unreadable := polling.Split([]json.RawMessage{json.RawMessage(tt.raw)})
 			switch {
 			case tt.id < 0 && (len(updates) != 0 || len(unreadable) != 1 || string(unreadable[0]) != tt.raw):

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+
+	"tgbridge/internal/rawjson"
 )
 
 // A batch is one answer of getUpdates, taken apart. The order is the answer's.
@@ -32,16 +34,17 @@ func (b batch) empty() bool { return len(b.updates) == 0 && len(b.unreadable) ==
 // updateID reads the id of an element: a whole number in the member update_id,
 // written without fraction and exponent. Negative ones are refused: from them
 // a negative offset would be made, and that drops updates (S20). The largest
-// number has no successor.
+// number has no successor. Nothing else of the element has to make sense, so
+// that whatever it is, it can be confirmed.
 func updateID(raw json.RawMessage) (int64, bool) {
-	// A map, because struct fields would also match "Update_Id".
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil {
+	var digits []byte
+	if !rawjson.Members(raw, func(name, value []byte) {
+		if string(name) == "update_id" {
+			digits = value
+		}
+	}) {
 		return 0, false
 	}
-	id, err := strconv.ParseInt(string(members["update_id"]), 10, 64)
-	if err != nil || id < 0 || id == math.MaxInt64 {
-		return 0, false
-	}
-	return id, true
+	id, err := strconv.ParseUint(string(digits), 10, 63)
+	return int64(id), err == nil && id != math.MaxInt64
 }

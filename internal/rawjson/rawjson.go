@@ -8,6 +8,9 @@
 //
 //	{"seq":7,"update":{"update_id":1}}
 //	{"seq":7,"update_base64":"ewoidXBkYXRlX2lkIjoxfQ=="}
+//
+// Members and Elements take JSON apart without decoding it, so that what is wrong
+// with one part of it costs nothing of the others.
 package rawjson
 
 import (
@@ -22,8 +25,8 @@ import (
 // Append adds the member called name with the value raw to object, an encoded
 // JSON object on one line, and returns the longer object. It may use the spare
 // capacity of object. The name must need no escaping. Any bytes are accepted:
-// what is not one line of valid JSON in UTF-8 without blanks around it becomes
-// the member name_base64.
+// what is not one line of valid JSON in UTF-8 without blanks around it, or is
+// nested deeper than 9,000 levels, becomes the member name_base64.
 func Append(object []byte, name string, raw []byte) ([]byte, error) {
 	if len(object) < 2 || object[0] != '{' || object[len(object)-1] != '}' {
 		return nil, errors.New("append raw json: not an object")
@@ -58,10 +61,16 @@ func Bytes(plain json.RawMessage, encoded *string) ([]byte, error) {
 	return raw, nil
 }
 
+// maxNesting is how deep what stands in a line as it is may be nested. It is less
+// than the 10,000 levels that encoding/json takes, by as many as a line may put
+// around it and to spare.
+const maxNesting = 9_000
+
 // isPlain reports whether raw can stand in a line as it is and be decoded from
 // it with the same bytes.
 func isPlain(raw []byte) bool {
 	return len(raw) > 0 &&
+		(len(raw) <= maxNesting || nesting(raw) <= maxNesting) &&
 		!bytes.ContainsAny(raw, "\r\n") &&
 		len(bytes.TrimSpace(raw)) == len(raw) &&
 		utf8.Valid(raw) &&

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"tgbridge/internal/rawjson"
 )
 
 // maxDescription bounds what is kept of a server's text, in characters.
@@ -65,6 +67,27 @@ func (r redactor) decode(a answer) (json.RawMessage, error) {
 	e.MigrateTo = laxInt(env.Parameters.MigrateToChatID)
 	e.RetryAfter = retryAfter(env, a.header, e.Code)
 	return nil, e
+}
+
+// updates returns the elements of a success whose result is a list, each as it
+// came, without a look at what is in them.
+func (a answer) updates() ([]json.RawMessage, bool) {
+	if a.cut != nil {
+		return nil, false
+	}
+	var ok, result []byte
+	whole := rawjson.Members(a.body, func(name, value []byte) {
+		switch string(name) {
+		case "ok":
+			ok = value
+		case "result":
+			result = value
+		}
+	})
+	if !whole || string(ok) != "true" {
+		return nil, false
+	}
+	return rawjson.Elements(result)
 }
 
 // parseEnvelope reports whether the body is a whole answer of the Bot API.

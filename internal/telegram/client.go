@@ -138,7 +138,11 @@ func newHTTPClient() *http.Client {
 // *TransportError when no usable answer came; ErrMethodRefused for a name that
 // no method has. There is no timeout but the context's.
 func (c *Client) Call(ctx context.Context, method string, params map[string]string) (json.RawMessage, error) {
-	result, err := c.request(ctx, c.calls, method, params)
+	a, err := c.request(ctx, c.calls, method, params)
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.redact.decode(a)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +153,9 @@ func (c *Client) Call(ctx context.Context, method string, params map[string]stri
 }
 
 // GetUpdates makes one getUpdates request on the pool of the polls and returns
-// the updates byte for byte, oldest first, empty when there are none. A nil
+// the updates byte for byte, oldest first, empty when there are none. They are
+// told apart by quotes and brackets alone: an update may be no valid JSON, or
+// nested deeper than encoding/json takes, and the others come nevertheless. A nil
 // offset, a limit of 0, a timeout of 0 and a nil allowed are left out, which
 // means: oldest unconfirmed, 100, answer at once, kinds as last time. An empty
 // allowed that is not nil asks for Telegram's default kinds. Parts of a second
@@ -174,15 +180,17 @@ func (c *Client) GetUpdates(ctx context.Context, offset *int64, limit int, timeo
 		}
 		params["allowed_updates"] = string(kinds)
 	}
-	result, err := c.request(ctx, c.polls, method, params)
+	a, err := c.request(ctx, c.polls, method, params)
 	if err != nil {
 		return nil, err
 	}
-	updates := []json.RawMessage{}
-	if err := json.Unmarshal(result, &updates); err != nil || updates == nil {
-		return nil, &TransportError{Method: method, Sent: true, Err: errors.New("the result is no list")}
+	if updates, ok := a.updates(); ok {
+		return updates, nil
 	}
-	return updates, nil
+	if _, err := c.redact.decode(a); err != nil {
+		return nil, err
+	}
+	return nil, &TransportError{Method: method, Sent: true, Err: errors.New("the result is no list")}
 }
 
 // DeleteWebhook removes the webhook and keeps the updates that wait. It
@@ -224,11 +232,10 @@ func (c *Client) Close() {
 	c.calls.CloseIdleConnections()
 }
 
-// request makes one request and returns the result of the answer, byte for
-// byte.
-func (c *Client) request(ctx context.Context, client *http.Client, method string, params map[string]string) (json.RawMessage, error) {
+// request makes one request and returns the answer, byte for byte.
+func (c *Client) request(ctx context.Context, client *http.Client, method string, params map[string]string) (answer, error) {
 	if err := checkMethodName(method); err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	begin := time.Now()
 	x := &exchange{ctx: ctx, client: client, userAgent: c.userAgent, maxBody: c.maxBody}
@@ -237,9 +244,9 @@ func (c *Client) request(ctx context.Context, client *http.Client, method string
 	_, err := bot.MakeRequest(method, tgbotapi.Params(params))
 	c.log.Debug().Str("method", method).Int("status", x.status).Dur("took", time.Since(begin)).Msg("telegram request")
 	if !x.answered {
-		return nil, &TransportError{Method: method, Sent: x.wrote.Load(), Err: c.redact.err(err)}
+		return answer{}, &TransportError{Method: method, Sent: x.wrote.Load(), Err: c.redact.err(err)}
 	}
-	return c.redact.decode(answer{method: method, status: x.status, header: x.header, body: x.body, cut: x.bodyErr})
+	return answer{method: method, status: x.status, header: x.header, body: x.body, cut: x.bodyErr}, nil
 }
 
 // checkMethodName refuses what would change the path of the request.

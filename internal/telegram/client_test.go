@@ -112,6 +112,54 @@ func TestUpdatesByteForByte(t *testing.T) {
 	}
 }
 
+// TestOneElementCostsNoOther: an update that encoding/json does not take comes
+// like the others, byte for byte; Inspect says that it cannot be read, and which
+// it is.
+func TestOneElementCostsNoOther(t *testing.T) {
+	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
+	for name, bad := range map[string]string{
+		"nested too deep":     `{"update_id":2,"message":{"x":` + deep + `}}`,
+		"the id behind it":    `{"message":{"x":` + deep + `},"update_id":2}`,
+		"a control character": "{\"update_id\":2,\"message\":{\"text\":\"\x00\"}}",
+		"no escape":           `{"update_id":2,"message":{"text":"\x"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, `{"ok":true,"result":[{"update_id":1},`+bad+`,{"update_id":3}]}`)
+			})
+			updates, err := client.GetUpdates(t.Context(), nil, 0, 0, nil)
+			if err != nil || len(updates) != 3 || string(updates[0]) != `{"update_id":1}` || string(updates[1]) != bad || string(updates[2]) != `{"update_id":3}` {
+				t.Fatalf("got %.200q, %v", updates, err)
+			}
+			_, err = telegram.Inspect(updates[1])
+			var unreadable *telegram.UnreadableError
+			if !errors.As(err, &unreadable) || !unreadable.HasID || unreadable.ID != 2 {
+				t.Errorf("Inspect: %v, want update 2 unreadable", err)
+			}
+		})
+	}
+}
+
+// TestDamagedUpdates: an answer whose parts cannot be told apart brings nothing.
+func TestDamagedUpdates(t *testing.T) {
+	for _, body := range []string{
+		`{"ok":true,"result":[{"update_id":1},{"update_id":2]}`,
+		`{"ok":true,"result":[{"update_id":1}{"update_id":2}]}`,
+		`{"ok":true,"result":[{"update_id":1},]}`,
+		`{"ok":true,"result":[{"update_id":1}]`,
+		`{"ok":true,"result":[{"update_id":1}]}}`,
+		`{"result":[{"update_id":1}]}`,
+		`{"ok":"true","result":[{"update_id":1}]}`,
+	} {
+		client := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		updates, err := client.GetUpdates(t.Context(), nil, 0, 0, nil)
+		var transport *telegram.TransportError
+		if updates != nil || !errors.As(err, &transport) || !transport.Sent {
+			t.Errorf("%s: %q, %v, want a *TransportError", body, updates, err)
+		}
+	}
+}
+
 func TestGetMe(t *testing.T) {
 	for _, r := range responses(t) {
 		if r.Method != "getMe" || r.Status != http.StatusOK || !strings.HasPrefix(r.Body, "{") {

@@ -1,8 +1,11 @@
 package telegram
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+
+	"tgbridge/internal/rawjson"
 )
 
 // reader collects facts, and the first reason why they cannot be had.
@@ -17,7 +20,7 @@ type reader struct {
 func (r *reader) outer(raw []byte) (kind []byte, known *form, body []byte) {
 	var id []byte
 	var other, otherBody []byte
-	whole := members(raw, func(name, value []byte) {
+	whole := rawjson.Members(raw, func(name, value []byte) {
 		f, isKind := formOf(name)
 		switch {
 		case string(name) == "update_id":
@@ -34,6 +37,9 @@ func (r *reader) outer(raw []byte) (kind []byte, known *form, body []byte) {
 	if !whole {
 		r.unreadable("not a JSON object")
 		return nil, nil, nil
+	}
+	if !json.Valid(raw) { // also what encoding/json does not take
+		r.unreadable("no JSON, or nested deeper than 10,000 levels")
 	}
 	// The next offset is id + 1, and a negative offset would drop updates.
 	if n, ok := intOf(id); ok && n >= 0 && n < math.MaxInt64 {
@@ -60,7 +66,7 @@ type parts struct {
 
 func partsOf(obj []byte) parts {
 	var p parts
-	members(obj, func(name, value []byte) {
+	rawjson.Members(obj, func(name, value []byte) {
 		if isNull(value) {
 			value = nil
 		}
@@ -246,7 +252,7 @@ func (r *reader) unreadable(reason string) {
 // memberOf returns the last member of that name, nil if there is none.
 func memberOf(obj []byte, want string) []byte {
 	var found []byte
-	members(obj, func(name, value []byte) {
+	rawjson.Members(obj, func(name, value []byte) {
 		if string(name) == want {
 			found = value
 			if isNull(value) {
