@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -94,7 +95,7 @@ func printUsage(out io.Writer, url string, f flags) {
   curl '%[2]s/control/ledger?since=0'
 `, f.user, url)
 	}
-	fmt.Fprintf(out, "\nType a message and press Enter. Ctrl-C stops.\n")
+	fmt.Fprintf(out, "\nType a message and press Enter. /as ID writes as another user. Ctrl-C stops.\n")
 }
 
 // readLines sends what is typed to typed and closes it at the end of input.
@@ -111,8 +112,8 @@ func readLines(ctx context.Context, in io.Reader, typed chan<- string) {
 	}
 }
 
-// converse sends typed lines to the first bot as messages of user and prints
-// what any bot sends.
+// converse sends typed lines to the first bot as messages of user, or of whom
+// "/as ID" named last, and prints what any bot sends.
 func converse(ctx context.Context, server *botapitest.Server, user int64, typed <-chan string, out io.Writer) error {
 	sent := make(chan botapitest.Event)
 	ctx, cancel := context.WithCancel(ctx)
@@ -135,6 +136,14 @@ func converse(ctx context.Context, server *botapitest.Server, user int64, typed 
 				continue
 			}
 			if strings.TrimSpace(line) == "" {
+				continue
+			}
+			if name, ok := strings.CutPrefix(line, "/as "); ok {
+				if id, err := strconv.ParseInt(strings.TrimSpace(name), 10, 64); err == nil && id > 0 {
+					user = id
+				} else {
+					fmt.Fprintf(out, "%s: not the id of a user\n", line)
+				}
 				continue
 			}
 			if _, err := server.Say(botapitest.Message{User: user, Text: line}); err != nil {

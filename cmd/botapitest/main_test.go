@@ -66,6 +66,14 @@ func TestConversation(t *testing.T) {
 	if err != nil || len(updates) != 1 || updates[0].Message.Text != "hello" {
 		t.Fatalf("updates %+v, error %v", updates, err)
 	}
+	if _, err := io.WriteString(typing, "/as x\n/as 7\nhello\n"); err != nil {
+		t.Fatal(err)
+	}
+	out.await(t, `/as x: not the id of a user\n`)
+	updates, err = bot.GetUpdates(tgbotapi.UpdateConfig{Timeout: 10, Offset: updates[0].UpdateID + 1})
+	if err != nil || len(updates) != 1 || updates[0].Message.From.ID != 7 || updates[0].Message.Chat.ID != 7 {
+		t.Fatalf("updates %+v, error %v", updates, err)
+	}
 	sent, err := bot.Send(tgbotapi.NewMessage(5, "hello yourself"))
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +82,7 @@ func TestConversation(t *testing.T) {
 	if _, err := bot.Send(tgbotapi.NewEditMessageText(5, sent.MessageID, "bye")); err != nil {
 		t.Fatal(err)
 	}
-	out.await(t, `\[chat 5\] message 2 is now: bye\n`)
+	out.await(t, `\[chat 5\] message 3 is now: bye\n`)
 	file := tgbotapi.NewDocument(5, tgbotapi.FileReader{Name: "a.txt", Reader: strings.NewReader("hello")})
 	if _, err := bot.Send(file); err != nil {
 		t.Fatal(err)
@@ -83,7 +91,7 @@ func TestConversation(t *testing.T) {
 	if _, err := bot.Request(tgbotapi.NewDeleteMessage(5, sent.MessageID)); err != nil {
 		t.Fatal(err)
 	}
-	out.await(t, `\[chat 5\] message 2 deleted\n`)
+	out.await(t, `\[chat 5\] message 3 deleted\n`)
 	typing.Close() // the server goes on for the bots
 	cancel()
 	if err := <-done; err != nil {
