@@ -76,7 +76,7 @@ func explain(path, verb string, err error) error {
 	}
 	if isReadOnly(err) {
 		return &UnusableError{Path: path, Problem: "cannot " + verb, Err: bare(err),
-			Remedy: "the file system is mounted read-only: give a state directory that can be written"}
+			Remedy: "the file system is mounted read-only: make it writable, or give another state directory"}
 	}
 	if !errors.Is(err, fs.ErrPermission) {
 		return err

@@ -188,6 +188,60 @@ func TestGuardStates(t *testing.T) {
 	}
 }
 
+// TestD2AppearsInside: a stranger's file that appears in the guard under its
+// holder does not keep the holder from publishing. The next transaction fails
+// with path and remedy, nobody removes anything, and once the stranger is gone
+// all is well.
+func TestD2AppearsInside(t *testing.T) {
+	strangers := []struct {
+		name string
+		make func(guard string) error
+	}{
+		{"notes.txt", func(guard string) error {
+			return os.WriteFile(filepath.Join(guard, "notes.txt"), []byte("mine"), 0o600)
+		}},
+		{"directory", func(guard string) error { return os.MkdirAll(filepath.Join(guard, "directory", "x"), 0o700) }},
+		{"next." + genA + ".json.bak", func(guard string) error {
+			return os.Symlink("/nowhere", filepath.Join(guard, "next."+genA+".json.bak"))
+		}},
+	}
+	for _, s := range strangers {
+		t.Run("D2 "+s.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := newState(t)
+				o := lock.TransactionOptions{Dir: dir, File: "f", Member: openMember(t, dir), StaleAfter: time.Second}
+				err := lock.Transaction(ctx, o, func([]byte) ([]byte, error) { return []byte("first"), s.make(guardOf(dir)) })
+				if got := readFile(t, filepath.Join(dir, "f")); err != nil || got != "first" {
+					t.Fatalf("holder: %q %v", got, err)
+				}
+				for _, m := range []*lock.Member{o.Member, openMember(t, dir)} {
+					o.Member = m
+					took, err := writeShared(ctx, o)
+					if !lock.IsUnusable(err) || took < 3*time.Second {
+						t.Fatalf("got %v after %v", err, took)
+					}
+					for _, want := range []string{guardOf(dir), s.name, "move it away"} {
+						if !strings.Contains(err.Error(), want) {
+							t.Errorf("%q does not say %q", err, want)
+						}
+					}
+				}
+				files, err := os.ReadDir(guardOf(dir))
+				if err != nil || len(files) != 1 || files[0].Name() != s.name {
+					t.Errorf("guard holds %v %v", files, err)
+				}
+				if err := os.RemoveAll(filepath.Join(guardOf(dir), s.name)); err != nil {
+					t.Fatal(err)
+				}
+				if took, err := writeShared(ctx, o); err != nil || took > 100*time.Millisecond {
+					t.Errorf("once it is gone: %v after %v", err, took)
+				}
+				noDebris(t, dir)
+			})
+		})
+	}
+}
+
 // TestD4KeepsTimeAcrossTries: an observer that saw the guard before need not
 // begin anew.
 func TestD4KeepsTimeAcrossTries(t *testing.T) {

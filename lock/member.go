@@ -239,11 +239,11 @@ func (m *Member) make() (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := f.WriteAt(append(encodeBeat(m.beat), line...), 0); err != nil {
-		return fmt.Errorf("write member's file: %w", err)
+	if err := m.write(f, append(encodeBeat(m.beat), line...), 0); err != nil {
+		return err
 	}
 	if err := os.Rename(staged, m.path); err != nil {
-		return fmt.Errorf("put member's file in place: %w", err)
+		return fmt.Errorf("put member's file in place: %w", explain(m.path, "put the member's file in place", err))
 	}
 	old := m.file
 	m.file = f
@@ -322,8 +322,8 @@ func (m *Member) change(edit func(*MemberInfo)) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.file.WriteAt(line, lineOffset); err != nil {
-		return fmt.Errorf("write member's file: %w", err)
+	if err := m.write(m.file, line, lineOffset); err != nil {
+		return err
 	}
 	m.info = info
 	return nil
@@ -338,10 +338,17 @@ func (m *Member) Beat() error {
 		return os.ErrClosed
 	}
 	m.beat++
-	if _, err := m.file.WriteAt(encodeBeat(m.beat), 0); err != nil {
-		return fmt.Errorf("write beat: %w", err)
+	return m.write(m.file, encodeBeat(m.beat), 0)
+}
+
+// write writes to the member's file. Its errors name that file, which was opened
+// under another name.
+func (m *Member) write(f *os.File, content []byte, at int64) error {
+	_, err := f.WriteAt(content, at)
+	if err == nil {
+		return nil
 	}
-	return nil
+	return explain(m.path, "write the member's file", &fs.PathError{Op: "write member's file", Path: m.path, Err: bare(err)})
 }
 
 // Check makes the member's file anew if it is not the one at its path any more
@@ -394,8 +401,8 @@ func (m *Member) restore() error {
 	case bytes.Equal(found[:n], line):
 		return nil
 	}
-	if _, err := m.file.WriteAt(append(encodeBeat(m.beat), line...), 0); err != nil {
-		return fmt.Errorf("write member's file again: %w", err)
+	if err := m.write(m.file, append(encodeBeat(m.beat), line...), 0); err != nil {
+		return err
 	}
 	m.log.Warn().Str("path", m.path).Msg("the member's file was damaged: written again")
 	return nil

@@ -239,11 +239,11 @@ func (t *transactor) publish(g guard, c change) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errGuardLost
 	}
-	if err != nil {
-		return fmt.Errorf("publish %s: %w", c.file, err)
+	if err == nil {
+		err = writeSynced(f, bytes.NewReader(c.content))
 	}
-	if err := writeSynced(f, bytes.NewReader(c.content)); err != nil {
-		return fmt.Errorf("publish %s: %w", c.file, err)
+	if err != nil {
+		return fmt.Errorf("publish %s: %w", c.file, explain(path, "write the new content", err))
 	}
 	if c.confirm != nil {
 		if err := c.confirm(); err != nil {
