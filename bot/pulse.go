@@ -21,6 +21,7 @@ func (b *Bridge) pulse(life context.Context) {
 	timer := time.NewTimer(b.o.Heartbeat)
 	defer timer.Stop()
 	var keep upkeep
+	beatFault := ""
 	for {
 		select {
 		case <-life.Done():
@@ -31,7 +32,9 @@ func (b *Bridge) pulse(life context.Context) {
 		now = time.Now()
 		if now.After(beatAt.Add(-slack)) {
 			beatAt = now.Add(b.o.Heartbeat)
-			b.beat(now)
+			if err := b.beat(now); isNews(&beatFault, err) {
+				b.log.Warn().Err(err).Msg("beat not written")
+			}
 		}
 		if now.After(keepAt.Add(-slack)) {
 			keepAt = now.Add(upkeepEvery)
@@ -54,13 +57,11 @@ func earlier(a, b time.Time) time.Time {
 
 // beat raises the member's beat if the member gets on: as leader if the poll loop
 // does, and in any role if the worker does.
-func (b *Bridge) beat(now time.Time) {
+func (b *Bridge) beat(now time.Time) error {
 	if !b.poller.Progress().Progressing(now) || b.worker.Stuck(b.o.StaleAfter*8/10) {
-		return
+		return nil
 	}
-	if err := b.member.Beat(); err != nil {
-		b.log.Warn().Err(err).Msg("beat not written")
-	}
+	return b.member.Beat()
 }
 
 // upkeep makes anew what a cleaner removed. What keeps it from that is told when
