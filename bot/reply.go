@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
+	"strings"
 
 	"tgbridge/bus"
 	"tgbridge/internal/telegram"
@@ -35,7 +35,7 @@ const deadNotice = "Sorry, this message could not be handled."
 // sendReply sends what is left of a delivery's reply, part by part: a part is a
 // call whose id is the delivery's and its number, so that no part is sent again
 // whose result is known, here or by the journal. It returns nil when the
-// delivery is finished and that is recorded.
+// delivery is finished and that is recorded; after an error it is called again.
 func (t *term) sendReply(ctx context.Context, it bus.Item) error {
 	raw, err := t.journal.Reply(it.Seq)
 	if isLost(err) {
@@ -61,8 +61,8 @@ func (t *term) sendReply(ctx context.Context, it bus.Item) error {
 		}
 	} else if refused, err := t.sendParts(ctx, it, facts, reply.Text); err != nil {
 		return err
-	} else if refused != "" && reason == "" {
-		reason = refused
+	} else if refused != "" {
+		reason = strings.TrimPrefix(reason+"; "+refused, "; ")
 	}
 	return t.finish(it, reason)
 }
@@ -72,7 +72,7 @@ func (t *term) sendReply(ctx context.Context, it bus.Item) error {
 // its outcome is unknown, and a repetition might send it twice (G7).
 func (t *term) sendParts(ctx context.Context, it bus.Item, facts telegram.Facts, text string) (refused string, err error) {
 	for i, part := range telegram.Split(text, telegram.MaxText) {
-		result, err := t.sendPart(ctx, bus.Call{
+		result, err := t.b.calls.Do(ctx, bus.Call{
 			Request: it.ID + "#" + strconv.Itoa(i+1), Method: "sendMessage", ContentType: "application/json",
 			Body: sendMessageBody(facts, part), Seq: it.Seq, Lane: it.Lane, Again: true,
 		})
@@ -84,38 +84,17 @@ func (t *term) sendParts(ctx context.Context, it bus.Item, facts telegram.Facts,
 			return "", err
 		}
 		if result.Status != http.StatusOK {
-			t.b.log.Warn().Str("delivery", it.ID).Int("part", i+1).Msg("a part of a reply may not have arrived")
 			refused = fmt.Sprintf("part %d of the reply may not have arrived", i+1)
 			continue
 		}
 		var callErr *CallError
 		if _, err := DecodeAnswer("sendMessage", result.Body); errors.As(err, &callErr) {
-			t.b.log.Warn().Err(err).Str("delivery", it.ID).Msg("Telegram does not take the reply")
 			return callErr.Error(), nil
 		} else if err != nil {
 			return "", err
 		}
 	}
 	return refused, nil
-}
-
-// sendAgainAfter is how long a part waits whose call could not be begun.
-const sendAgainAfter = time.Second
-
-// sendPart makes the call of a part, and again while it cannot be begun: until
-// ctx ends, with the term.
-func (t *term) sendPart(ctx context.Context, c bus.Call) (bus.CallResult, error) {
-	for {
-		result, err := t.b.calls.Do(ctx, c)
-		if !errors.Is(err, bus.ErrNotBegun) {
-			return result, err
-		}
-		t.b.log.Debug().Err(err).Str("request", c.Request).Dur("delay", sendAgainAfter).Msg("a part of a reply waits")
-		pause(ctx, sendAgainAfter)
-		if ctx.Err() != nil {
-			return bus.CallResult{}, context.Cause(ctx)
-		}
-	}
 }
 
 // sendMessageBody addresses a text to where the update came from.

@@ -1,9 +1,12 @@
 package bus
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // step applies an event and carries out what was decided.
@@ -106,7 +109,11 @@ func (h *Hub) sendReply(a Action) {
 			h.o.Logger.Debug().Err(err).Str("delivery", a.Item.ID).Msg("reply left to the successor")
 			return
 		}
-		h.o.Logger.Warn().Err(err).Str("delivery", a.Item.ID).Dur("delay", replyAgainAfter).Msg("reply not sent; trying again")
+		level := zerolog.WarnLevel
+		if errors.Is(err, ErrNotBegun) { // whoever waited for Telegram has told why
+			level = zerolog.DebugLevel
+		}
+		h.o.Logger.WithLevel(level).Err(err).Str("delivery", a.Item.ID).Dur("delay", replyAgainAfter).Msg("reply not sent; trying again")
 		_ = pause(h.ctx, replyAgainAfter)
 	}
 	h.tell(func(d *Dispatcher, now Now) { d.ReplyDone(now, a.Item.ID) })
