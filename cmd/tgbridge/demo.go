@@ -60,7 +60,8 @@ func (c *cli) demo(ctx context.Context, asJSON bool) error {
 		return fmt.Errorf("start test server: %w", err)
 	}
 	defer k.Close()
-	screen := newDemoScreen(c.stdout, !asJSON && c.stdoutTerminal, asJSON)
+	screen := newDemoScreen(c.stdout, !asJSON && c.drawsTables(), asJSON, c.columns)
+	screen.intro()
 	watched, endWatch := context.WithCancel(context.WithoutCancel(ctx))
 	watching := make(chan struct{})
 	go func() {

@@ -16,9 +16,10 @@ import (
 // demoScreen shows how the demo goes: a table drawn anew on a terminal, lines
 // elsewhere, nothing but errors with --json.
 type demoScreen struct {
-	out   io.Writer
-	live  bool
-	quiet bool
+	out     io.Writer
+	live    bool
+	quiet   bool
+	columns func() int // of the terminal; 0: not known
 
 	mu    sync.Mutex // guards what follows, and out
 	start time.Time
@@ -26,8 +27,30 @@ type demoScreen struct {
 	drawn int // lines of the table that stand on the terminal
 }
 
-func newDemoScreen(out io.Writer, live, quiet bool) *demoScreen {
-	return &demoScreen{out: out, live: live, quiet: quiet, start: time.Now()}
+func newDemoScreen(out io.Writer, live, quiet bool, columns func() int) *demoScreen {
+	return &demoScreen{out: out, live: live, quiet: quiet, columns: columns, start: time.Now()}
+}
+
+// narrowest is how many columns a table needs.
+const narrowest = 60
+
+// drawsTables reports whether stdout can show a table that is drawn anew in its
+// place: lines that the terminal folds would take more than the one line each
+// that the next drawing goes back.
+func (c *cli) drawsTables() bool {
+	width := c.columns()
+	return c.stdoutEscapes && (width == 0 || width >= narrowest)
+}
+
+// intro tells what is going to be seen.
+func (s *demoScreen) intro() {
+	if s.quiet {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = fmt.Fprintf(s.out, "%d processes share one bot on a test server, and one of them polls: the leader.\n"+
+		"%d users write %d messages a second while the leader is killed, stopped, frozen ...\n\n", demoMembers, demoChats, demoRate)
 }
 
 // say tells what happens now.
@@ -80,11 +103,20 @@ func (s *demoScreen) draw(k *cluster.Cluster, r cluster.Report) {
 	lines = append(lines, failoverLines(r)...)
 	lines = append(lines, "")
 	lines = append(lines, s.said[max(0, len(s.said)-6):]...)
+	s.show(lines)
+}
+
+// show draws lines in the place of those before. The caller holds mu.
+func (s *demoScreen) show(lines []string) {
+	width := s.columns()
 	var b strings.Builder
 	if s.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", s.drawn)
 	}
 	for _, l := range lines {
+		if r := []rune(l); width > 0 && len(r) >= width {
+			l = string(r[:width-1])
+		}
 		b.WriteString("\x1b[2K" + l + "\n")
 	}
 	for range s.drawn - len(lines) {
@@ -134,7 +166,8 @@ func (s *demoScreen) verdict(r cluster.Report) {
 		lines = append(lines, "  FAULT: "+f)
 	}
 	if len(r.Faults()) == 0 {
-		lines = append(lines, "verdict: ok, nothing lost")
+		lines = append(lines, "verdict: ok, nothing lost",
+			"With a bot of your own: 'tgbridge echo' in two terminals; README.md tells how.")
 	} else {
 		lines = append(lines, "verdict: failed")
 	}

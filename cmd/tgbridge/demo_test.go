@@ -93,6 +93,20 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// TestDemoScreen: lines that do not fit are cut, so that the next drawing finds
+// its place; each drawing goes back over the one before.
+func TestDemoScreen(t *testing.T) {
+	var out strings.Builder
+	s := newDemoScreen(&out, true, false, func() int { return 60 })
+	s.show([]string{strings.Repeat("x", 59), strings.Repeat("y", 60), "z"})
+	s.show([]string{"a", "b"})
+	want := "\x1b[2K" + strings.Repeat("x", 59) + "\n\x1b[2K" + strings.Repeat("y", 59) + "\n\x1b[2Kz\n" +
+		"\x1b[3A\x1b[2Ka\n\x1b[2Kb\n\x1b[2K\n"
+	if out.String() != want {
+		t.Errorf("drew %q, want %q", out.String(), want)
+	}
+}
+
 // TestDemoInterrupted: Ctrl-C ends it, and leaves no process and no directory.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()

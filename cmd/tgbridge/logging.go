@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"io"
-	"os"
 	"sync"
 
-	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
 
 	"tgbridge/config"
@@ -24,7 +22,7 @@ func (c *cli) logger(cfg config.Config) zerolog.Logger {
 	zerolog.TimeFieldFormat = timeFormat
 	var out io.Writer = c.stderr
 	if cfg.LogFormat == config.LogConsole || cfg.LogFormat == config.LogAuto && c.stderrTerminal {
-		out = zerolog.ConsoleWriter{Out: c.stderr, NoColor: !c.stderrTerminal, TimeFormat: "15:04:05.000"}
+		out = zerolog.ConsoleWriter{Out: c.stderr, NoColor: !c.stderrTerminal || isDumb(c.environ), TimeFormat: "15:04:05.000"}
 	}
 	levels := map[config.LogLevel]zerolog.Level{
 		config.LogDebug: zerolog.DebugLevel,
@@ -33,11 +31,6 @@ func (c *cli) logger(cfg config.Config) zerolog.Logger {
 		config.LogError: zerolog.ErrorLevel,
 	}
 	return zerolog.New(out).Level(levels[cfg.LogLevel]).With().Timestamp().Logger()
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
 }
 
 // redactor is the second net below secret.Secret: it replaces the token, whole

@@ -17,8 +17,9 @@ import (
 type cli struct {
 	stdin          io.Reader
 	stdout, stderr *redactor
-	stdoutTerminal bool // stdout is a terminal, before it was wrapped
-	stderrTerminal bool // the same of stderr
+	stdoutEscapes  bool       // stdout is a terminal that understands escapes
+	columns        func() int // how wide it is now; 0: not known
+	stderrTerminal bool
 	environ        []string
 	exit           func(code int) // ends the process at once, for the second signal alone
 	ran            bool           // a command began its work: cobra has nothing more to refuse
@@ -31,7 +32,8 @@ func newCLI(stdin io.Reader, stdout, stderr io.Writer, environ []string, exit fu
 		stdin:          stdin,
 		stdout:         newRedactor(stdout),
 		stderr:         newRedactor(stderr),
-		stdoutTerminal: isTerminal(stdout),
+		stdoutEscapes:  isTerminal(stdout) && !isDumb(environ),
+		columns:        func() int { return columns(stdout) },
 		stderrTerminal: isTerminal(stderr),
 		environ:        environ,
 		exit:           exit,

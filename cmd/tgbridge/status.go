@@ -61,7 +61,7 @@ func (c *cli) watchStatus(ctx context.Context, p place, asJSON bool) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if !asJSON && c.stdoutTerminal {
+		if !asJSON && c.stdoutEscapes {
 			if _, err := fmt.Fprint(c.stdout, "\x1b[H\x1b[2J"); err != nil {
 				return err
 			}
