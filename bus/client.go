@@ -253,6 +253,22 @@ func (s *Subscription) Next() (Message, error) {
 	return m, err
 }
 
+// NextLot is Next, with the lines that came in together with the next one. There
+// may be some beside an error: what came before it.
+func (s *Subscription) NextLot() ([]Message, error) {
+	var lot []Message
+	for {
+		m, err := s.Next()
+		if err != nil {
+			return lot, err
+		}
+		lot = append(lot, m)
+		if came, _ := s.lines.Peek(s.lines.Buffered()); bytes.IndexByte(came, '\n') < 0 {
+			return lot, nil
+		}
+	}
+}
+
 func decodeMessage(line []byte) (Message, error) {
 	var m Message
 	if err := json.Unmarshal(line, &m); err != nil {

@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -343,6 +348,59 @@ func TestAcceptOnlyUnderTheTerm(t *testing.T) {
 	}
 }
 
+// TestOneCheckForWhatCameTogether: the registry is read once for deliveries that
+// came in together.
+func TestOneCheckForWhatCameTogether(t *testing.T) {
+	const lots, each = 3, 5
+	b := newBench(t)
+	var checks, handled atomic.Int64
+	socket := filepath.Join(b.dir, "leader.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/join" {
+			w.WriteHeader(http.StatusServiceUnavailable) // acknowledgements wait
+			return
+		}
+		_, _ = fmt.Fprintln(w, `{"type":"welcome","term":1,"protocol":"1","registration":"r","name":"c"}`)
+		for lot := range lots {
+			var lines strings.Builder
+			for i := range each {
+				_, _ = fmt.Fprintf(&lines, `{"type":"update","term":1,"delivery":"d%d.%d","attempt":1,"lane":"l","update":{}}`+"\n", lot, i)
+			}
+			_, _ = io.WriteString(w, lines.String())
+			_ = http.NewResponseController(w).Flush()
+			for handled.Load() < int64((lot+1)*each) && r.Context().Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})}
+	served := make(chan error, 1)
+	go func() { served <- leader.Serve(listener) }()
+	defer func() {
+		_ = leader.Close()
+		<-served
+	}()
+	c := b.member("c")
+	w := bus.NewWorker(t.Context(), "c", bus.WorkerOptions{
+		Instance: "i-c", Concurrency: lots * each, Settings: times, HighestTerm: func() uint64 { return 0 }, Calls: c.calls,
+		Term: func() (uint64, error) {
+			checks.Add(1)
+			return 1, nil
+		},
+		Handle: func(context.Context, bus.Delivery) bus.Outcome {
+			handled.Add(1)
+			return done
+		},
+	})
+	err = w.Follow(t.Context(), bus.Target{Socket: socket, Term: 1}, func(bus.Message) {})
+	if handled.Load() != lots*each || checks.Load() != lots {
+		t.Errorf("%d handled after %d checks, want %d after %d; Follow: %v", handled.Load(), checks.Load(), lots*each, lots, err)
+	}
+}
+
 func TestNamesRosterHeirs(t *testing.T) {
 	b := newBench(t)
 	a := b.member("a")
@@ -588,6 +646,52 @@ func TestMoreOutcomesThanOneRequestTakes(t *testing.T) {
 	eventually(t, "all are finished", func() bool { _, k := a.hub.Counts(); return k == 0 })
 	if len(c.began()) != n || len(b.disk.finishes) != n {
 		t.Errorf("%d began, %d finished, want %d each", len(c.began()), len(b.disk.finishes), n)
+	}
+}
+
+// TestAcknowledgementsAreSplit: what became finished while one acknowledgement was
+// on its way is told to the same leader, also if it is more than one request
+// takes.
+func TestAcknowledgementsAreSplit(t *testing.T) {
+	const n = 1 + bus.MaxAck/bus.MaxReply + 10
+	b := newBench(t)
+	a, c := b.member("a"), b.member("c")
+	a.lead(1)
+	let := make(chan struct{})
+	w := bus.NewWorker(t.Context(), "c", bus.WorkerOptions{
+		Instance: "i-c", Concurrency: n, Settings: times, Term: b.reg.Term, HighestTerm: func() uint64 { return 0 },
+		Calls: c.calls, Handle: func(_ context.Context, d bus.Delivery) bus.Outcome {
+			if d.Lane != "lane-0" {
+				<-let
+			}
+			return bus.Outcome{Status: bus.Done, Reply: []byte(`"` + strings.Repeat("x", bus.MaxReply-2) + `"`)}
+		},
+	})
+	c.worker = w
+	_, ended := c.follow(a, 1)
+	disk := make(chan struct{})
+	b.disk.setHold(disk)
+	for i := range n {
+		b.send(a, b.items(fmt.Sprintf("lane-%d", i), 1, `{}`))
+	}
+	eventually(t, "all but one run, and that one waits for the disk", func() bool {
+		running, _ := w.InHand()
+		b.disk.mu.Lock()
+		defer b.disk.mu.Unlock()
+		return running == n-1 && len(b.disk.finishes) == 1
+	})
+	close(let)
+	eventually(t, "all outcomes wait", func() bool { _, k := w.InHand(); return k == n })
+	b.disk.setHold(nil)
+	close(disk)
+	eventually(t, "all are told", func() bool { _, k := w.InHand(); return k == 0 })
+	select {
+	case err := <-ended:
+		t.Errorf("it had to join anew: %v", err)
+	default:
+	}
+	if len(b.disk.finishes) != n {
+		t.Errorf("%d finished, want %d", len(b.disk.finishes), n)
 	}
 }
 

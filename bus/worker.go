@@ -54,7 +54,7 @@ type Worker struct {
 	base context.Context // of handlers
 
 	epoch time.Time
-	busy  atomic.Int64 // since when, after epoch, it is at a line of its stream; 0: it is at none
+	busy  atomic.Int64 // since when, after epoch, it is at lines of its stream; 0: it is at none
 
 	mu       sync.Mutex // guards what follows; held for no I/O
 	name     string
@@ -212,32 +212,46 @@ func (w *Worker) part() {
 // read takes lines until the stream ends.
 func (w *Worker) read(ctx context.Context, sub *Subscription, s *session) error {
 	for {
-		m, err := sub.Next()
-		if err != nil {
-			return cmp.Or(context.Cause(ctx), err)
-		}
+		lot, err := sub.NextLot()
 		w.busy.Store(int64(time.Since(w.epoch)))
-		err = w.take(s, m)
+		takeErr := w.take(s, lot)
 		w.busy.Store(0)
-		if err != nil {
-			return err
+		switch {
+		case takeErr != nil:
+			return takeErr
+		case err != nil:
+			return cmp.Or(context.Cause(ctx), err)
 		}
 	}
 }
 
-// take does what a line says. An error ends the stream.
-func (w *Worker) take(s *session, m Message) error {
+// take does what lines say that came in together. An error ends the stream.
+func (w *Worker) take(s *session, lot []Message) error {
+	checked := false // for all of the lot, as all of it has come in
+	for _, m := range lot {
+		if m.Type == MsgUpdate && !checked {
+			if err := w.checkTerm(s); err != nil {
+				return err
+			}
+			checked = true
+		}
+		if err := w.takeOne(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Worker) takeOne(m Message) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch m.Type {
 	case MsgUpdate:
-		return w.accept(s, m)
+		w.accept(m)
 	case MsgSupersede:
-		w.mu.Lock()
 		w.supersede(Held{Delivery: m.Delivery, Attempt: m.Attempt})
-		w.mu.Unlock()
 	case MsgRoster:
-		w.mu.Lock()
 		w.heirs = m.Heirs
-		w.mu.Unlock()
 	case MsgBye:
 		return &ByeError{Heir: m.Heir}
 	case MsgPing, MsgWelcome:
@@ -246,7 +260,7 @@ func (w *Worker) take(s *session, m Message) error {
 	return nil
 }
 
-// Stuck reports whether the worker has been at one line of its stream for longer
+// Stuck reports whether the worker has been at lines of its stream for longer
 // than limit: it does not get on.
 func (w *Worker) Stuck(limit time.Duration) bool {
 	since := w.busy.Load()

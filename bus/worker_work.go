@@ -19,10 +19,10 @@ type job struct {
 // jobKey is the key under which a handler's context holds its job.
 type jobKey struct{}
 
-// accept takes a delivery in hand and begins it, if the registry shows the
-// leader's term still: whoever takes over later has read the record of this
-// assignment.
-func (w *Worker) accept(s *session, m Message) error {
+// checkTerm makes sure that the registry shows the leader's term still. What came
+// in before it may be begun: whoever takes over later has read the records of
+// these assignments.
+func (w *Worker) checkTerm(s *session) error {
 	term, err := w.o.Term()
 	if err != nil {
 		return fmt.Errorf("read term of the registry: %w", err)
@@ -30,12 +30,15 @@ func (w *Worker) accept(s *session, m Message) error {
 	if term != s.term {
 		return ErrTermPassed
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	return nil
+}
+
+// accept takes a delivery in hand and begins it. w.mu is held.
+func (w *Worker) accept(m Message) {
 	held := Held{Delivery: m.Delivery, Attempt: m.Attempt}
 	if w.hand[held] != nil {
 		w.o.Logger.Warn().Str("delivery", m.Delivery).Msg("delivery is in hand already")
-		return nil
+		return
 	}
 	// An earlier attempt may not have noticed yet that it was superseded. This
 	// one begins when that has ended, so that none runs beside another.
@@ -53,7 +56,6 @@ func (w *Worker) accept(s *session, m Message) error {
 	d := Delivery{ID: m.Delivery, Attempt: m.Attempt, Lane: m.Lane, Body: m.Update}
 	w.jobs.Go(func() { w.work(ctx, j, d, earlier) })
 	w.signal()
-	return nil
 }
 
 // work runs the handler and keeps its outcome until a leader has it.

@@ -58,7 +58,7 @@ func loadFor() time.Duration {
 	if os.Getenv("LONG_TESTS") != "" {
 		return time.Minute
 	}
-	return 5 * time.Second
+	return 4 * time.Second
 }
 
 // underLoad runs three members, does the acts in turn as long as messages come,
