@@ -178,6 +178,9 @@ func (x *index) change(e *entry, r *Record, at span) {
 	case KindRelease:
 		if e.state == Assigned {
 			e.state, e.attempt, e.work = Pending, max(e.attempt, 1)-1, nil
+			if r.Attempt > 0 {
+				e.attempt = clamp(r.Attempt)
+			}
 		}
 	case KindOutcome:
 		if e.state > Assigned {

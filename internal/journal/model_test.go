@@ -52,6 +52,9 @@ func (m *model) apply(r journal.Record) {
 	case journal.KindRelease:
 		if open && e.State == journal.Assigned {
 			e.State, e.Attempt, e.Member, e.Name, e.Term = journal.Pending, max(e.Attempt-1, 0), "", "", 0
+			if r.Attempt > 0 {
+				e.Attempt = r.Attempt
+			}
 		}
 	case journal.KindOutcome:
 		if open && len(r.Body) == 0 {
@@ -211,6 +214,8 @@ func recordGen(j *journal.Journal, ids map[int64]bool) *rapid.Generator[journal.
 			r.Body = []byte(text.Filter(func(s string) bool { return s != "" }).Draw(rt, "body"))
 		case journal.KindAssign:
 			r.Attempt, r.Member, r.Name, r.Term = rapid.IntRange(0, 3).Draw(rt, "attempt"), "m", "n", 9
+		case journal.KindRelease:
+			r.Attempt = rapid.IntRange(0, 3).Draw(rt, "attempt")
 		case journal.KindOutcome:
 			r.Attempt, r.Body = 1, []byte(text.Draw(rt, "reply"))
 		case journal.KindDead:

@@ -23,8 +23,9 @@ const (
 	// KindAssign gives a Pending or Assigned entry to a member: Seq, Attempt,
 	// Member, Name, Term.
 	KindAssign Kind = "assign"
-	// KindRelease takes an assignment back, so that the entry is Pending again
-	// and the attempt not used up (one is taken from Attempt): Seq.
+	// KindRelease takes an assignment back, so that the entry is Pending again:
+	// Seq, Attempt: the last attempt that counts; 0: the one before the
+	// assignment's.
 	KindRelease Kind = "release"
 	// KindOutcome says that the handler is done with a Pending or Assigned
 	// entry: Seq, Attempt, Body. With an empty Body (no reply) the entry is

@@ -16,6 +16,10 @@ func assign(seq uint64, attempt int) journal.Record {
 	return journal.Record{Kind: journal.KindAssign, Seq: seq, Attempt: attempt, Member: "m", Name: "n", Term: 5}
 }
 
+func released(seq uint64, attempt int) journal.Record {
+	return journal.Record{Kind: journal.KindRelease, Seq: seq, Attempt: attempt}
+}
+
 func outcome(seq uint64, reply string) journal.Record {
 	return journal.Record{Kind: journal.KindOutcome, Seq: seq, Attempt: 1, Body: []byte(reply)}
 }
@@ -63,6 +67,8 @@ func TestStates(t *testing.T) {
 		{"assigned", []journal.Record{assign(2, 2)}, ptr(entry(2, assigned)), true},
 		{"assigned again", []journal.Record{assign(2, 1), assign(2, 2)}, ptr(entry(2, assigned)), true},
 		{"released", []journal.Record{assign(2, 2), rec(journal.KindRelease, 2)}, ptr(entry(2, func(e *journal.Entry) { e.Attempt = 1 })), true},
+		{"released, the attempt counts", []journal.Record{assign(2, 2), released(2, 2)}, ptr(entry(2, func(e *journal.Entry) { e.Attempt = 2 })), true},
+		{"released, the one before counts", []journal.Record{assign(2, 2), released(2, 1)}, ptr(entry(2, func(e *journal.Entry) { e.Attempt = 1 })), true},
 		{"released, not assigned", []journal.Record{rec(journal.KindRelease, 2)}, ptr(entry(2, nil)), true},
 		{"no reply", []journal.Record{outcome(2, "")}, ptr(entry(2, func(e *journal.Entry) { e.State, e.Attempt = journal.Done, 1 })), true},
 		{"reply", []journal.Record{outcome(2, "r")}, ptr(entry(2, replied)), true},
