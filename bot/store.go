@@ -22,29 +22,26 @@ var (
 func (s store) Record(actions []bus.Action, durable bool, done func(error)) {
 	records := make([]journal.Record, 0, len(actions))
 	for _, a := range actions {
-		records = append(records, s.records(a)...)
+		records = append(records, s.record(a))
 	}
 	s.t.write(records, durable, done)
 }
 
-// records are what the journal has to know of a decision.
-func (s store) records(a bus.Action) []journal.Record {
+// record is what the journal has to know of a decision.
+func (s store) record(a bus.Action) journal.Record {
 	r := journal.Record{Seq: a.Item.Seq, Attempt: a.Item.Attempt}
 	switch a.Kind {
 	case bus.Assign, bus.Adopt:
 		r.Kind, r.Member, r.Name, r.Term = journal.KindAssign, a.Member, a.Name, s.t.number
-	case bus.TakeBack:
-		// A release takes one from the attempt of the assignment before it. The
-		// next attempt is assigned to nobody first, so that those used up stay so.
-		r.Kind = journal.KindAssign
-		return []journal.Record{r, {Kind: journal.KindRelease, Seq: r.Seq}}
+	case bus.TakeBack: // the item has the next attempt
+		r.Kind, r.Attempt = journal.KindRelease, a.Item.Attempt-1
 	default: // bus.Finish
 		r.Kind, r.Body = journal.KindOutcome, a.Outcome.Reply
 		if a.Dead != "" {
 			r.Body = encodeReply(storedReply{Text: deadNotice, Dead: a.Dead})
 		}
 	}
-	return []journal.Record{r}
+	return r
 }
 
 // write writes records, which make room perhaps. With a full disk they wait in
