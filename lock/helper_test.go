@@ -259,7 +259,7 @@ func (p *process) hear() string {
 			p.tb.Fatalf("helper ended: %v %s", p.wait(), p.errs.String())
 		}
 		return line
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		p.tb.Fatal("helper says nothing")
 	}
 	return ""

@@ -161,7 +161,7 @@ func helpRewrite(a helperArgs) error {
 	fmt.Println("ready", m.Instance())
 	o := lock.TransactionOptions{Dir: a.Dir, File: "counters.json", Member: m, StaleAfter: testStaleAfter}
 	for range a.N {
-		err := lock.Transaction(context.Background(), o, func(current []byte) ([]byte, error) {
+		err := transact(o, func(current []byte) ([]byte, error) {
 			return append(current, (a.Name + "\n")...), nil
 		})
 		if err != nil {
@@ -170,6 +170,17 @@ func helpRewrite(a helperArgs) error {
 	}
 	fmt.Println("done")
 	return nil
+}
+
+// transact runs a transaction, and tries on while the guard is others' all the
+// time, as it may be among many on a slow disk.
+func transact(o lock.TransactionOptions, fn func([]byte) ([]byte, error)) error {
+	for {
+		err := lock.Transaction(context.Background(), o, fn)
+		if busy := (*lock.BusyError)(nil); !errors.As(err, &busy) {
+			return err
+		}
+	}
 }
 
 // helpStop stops itself inside of Acquire, between reading and publishing, or

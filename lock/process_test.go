@@ -179,7 +179,7 @@ func TestF34RewrittenByRename(t *testing.T) {
 	o := lock.TransactionOptions{Dir: dir, File: "locks.json", Member: m, StaleAfter: testStaleAfter}
 	rewrites := repeats(100, 1000)
 	for i := range rewrites {
-		err := lock.Transaction(context.Background(), o, func(current []byte) ([]byte, error) {
+		err := transact(o, func(current []byte) ([]byte, error) {
 			if current == nil {
 				current = []byte("{}")
 			}
