@@ -79,7 +79,7 @@ func TestF72ReadOnly(t *testing.T) {
 	const script = `set -e; mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; shift; exec "$@"`
 	cmd := unshare(t, []string{"--mount"}, "sh", "-c", script, "sh", dir, tgbridge, "echo")
 	cmd.Env = []string{"TGBRIDGE_STATE_DIR=" + state}
-	f.runCommand(cmd).wants(t, 4, state, "read-only", "give a state directory that can be written")
+	f.runCommand(cmd).wants(t, 4, state, "read-only", "make it writable, or give another state directory")
 
 	const open = `set -e; mount --bind "$1" "$1"; mount --bind "$1/state" "$1/state"; mount -o remount,bind,ro "$1"; shift; exec "$@"`
 	cmd = unshare(t, []string{"--mount"}, "sh", "-c", open, "sh", dir, tgbridge, "echo")
