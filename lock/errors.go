@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -99,7 +100,7 @@ func ownership(path string) string {
 			}
 			return fmt.Sprintf("this process is uid %d", os.Geteuid())
 		}
-		up := parent(at)
+		up := filepath.Dir(at)
 		if up == at {
 			return fmt.Sprintf("this process is uid %d", os.Geteuid())
 		}

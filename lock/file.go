@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -128,8 +127,6 @@ func patiently(do func() error) error {
 		time.Sleep(time.Duration(try) * busyPause)
 	}
 }
-
-func parent(path string) string { return filepath.Dir(path) }
 
 // sleep waits for d or for the end of ctx, whose cause it returns.
 func sleep(ctx context.Context, d time.Duration) error {

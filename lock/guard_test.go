@@ -477,7 +477,7 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// TestD9Sweep leaves everything but the leftovers of the dead.
+// TestD9M5Sweep leaves everything but the leftovers of the dead.
 func TestD9M5Sweep(t *testing.T) {
 	dir := newState(t)
 	alive, young, old, owner := openMember(t, dir), deadMember(t, dir), deadMember(t, dir), deadMember(t, dir)

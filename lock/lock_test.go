@@ -96,7 +96,8 @@ func TestAcquireAndRelease(t *testing.T) {
 	noDebris(t, dir)
 }
 
-// TestA4A5A6 has two members of two "processes": the second is on another host.
+// TestForceTakesFromTheExpectedOwner is A4, A5 and A6 with two members of two
+// "processes": the second is on another host.
 func TestForceTakesFromTheExpectedOwner(t *testing.T) {
 	dir := newDir(t)
 	first := newLock(t, dir, openMember(t, dir))

@@ -152,8 +152,8 @@ func (m *Member) tellNoLocks(err error) {
 // makeStateDir makes dir, and tells whether this call's own mkdir made it. A new
 // one is on the disk when it returns, so that no later fsync in it is in vain.
 func makeStateDir(dir string) (made bool, err error) {
-	if err := os.MkdirAll(parent(dir), 0o700); err != nil {
-		return false, explain(parent(dir), "make the state directory", err)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return false, explain(filepath.Dir(dir), "make the state directory", err)
 	}
 	err = os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrExist) {
@@ -162,7 +162,7 @@ func makeStateDir(dir string) (made bool, err error) {
 	if err != nil {
 		return false, explain(dir, "make the state directory", err)
 	}
-	return true, syncDir(parent(dir))
+	return true, syncDir(filepath.Dir(dir))
 }
 
 func (m *Member) makeMembersDir() error {

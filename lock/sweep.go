@@ -22,7 +22,7 @@ func (o *Observer) Sweep(olderThan time.Duration) ([]string, error) {
 	if err := o.sweepDebris(olderThan); err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	r, err := readRegistry(filepath.Join(parent(o.dir), registryName))
+	r, err := readRegistry(filepath.Join(filepath.Dir(o.dir), registryName))
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
@@ -87,7 +87,7 @@ func (o *Observer) removeMember(instance string, dead bool, olderThan time.Durat
 
 // sweepDebris removes staged guards and unfinished member files of the dead.
 func (o *Observer) sweepDebris(olderThan time.Duration) error {
-	dir := parent(o.dir)
+	dir := filepath.Dir(o.dir)
 	err := forEachName(dir, func(name string) error {
 		instance, generation, ok := parseStaged(name)
 		if !ok || !o.shownDead(instance, olderThan) {

@@ -47,10 +47,10 @@ type TransactionOptions struct {
 //
 // For locks.json itself both contents must be a JSON object: else ErrDamaged.
 //
-// Other errors: an UnusableError for what a person has to put right, a
-// BusyError if the guard could not be had in 3 x StaleAfter, the cause of ctx,
-// and the system's. The file is unchanged then, unless only the last fsync of
-// the directory failed.
+// Other errors: an UnusableError for what a person has to put right (so is a
+// content of more than 16 MiB), a BusyError if the guard could not be had in
+// 3 x StaleAfter, the cause of ctx, and the system's. The file is unchanged
+// then, unless only the last fsync of the directory failed.
 func Transaction(ctx context.Context, o TransactionOptions, fn func(current []byte) ([]byte, error)) error {
 	if o.Member == nil || o.Dir == "" {
 		return errors.New("transaction: directory and member are required")
