@@ -94,7 +94,8 @@ func TestS16TermsBeyond(t *testing.T) {
 
 // TestS16TermsBeyondUnderALeader: the same under a leader and a follower. What
 // the leader holds or does not count it goes on with; a lease that was damaged is
-// lost, and one of them leads again under the next term.
+// lost, as in a registry of more than 16 MiB, and one of them leads again under
+// the next term.
 func TestS16TermsBeyondUnderALeader(t *testing.T) {
 	t.Parallel()
 	f, server := newFleet(t)
@@ -120,17 +121,25 @@ func TestS16TermsBeyondUnderALeader(t *testing.T) {
 	}
 	time.Sleep(2500 * time.Millisecond) // two checks of everything
 	answered(1)
-	if err := editAll(filepath.Join(f.dir(), theRegistry), `"leaderEpoch":1`, `"leaderEpoch":`+most); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, 15*time.Second, func() string {
-		if e, held := f.leader(); !held || e.Epoch != 2 {
-			return fmt.Sprintf("term %d", e.Epoch)
+	for i, damage := range []func() error{
+		func() error {
+			return editAll(filepath.Join(f.dir(), theRegistry), `"leaderEpoch":1`, `"leaderEpoch":`+most)
+		},
+		func() error { return os.Truncate(filepath.Join(f.dir(), theRegistry), 16<<20+1) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
 		}
-		return ""
-	})
-	f.waitMembers(len(members))
-	answered(2)
+		next := uint64(i + 2)
+		eventually(t, 15*time.Second, func() string {
+			if e, held := f.leader(); !held || e.Epoch != next {
+				return fmt.Sprintf("term %d, want %d", e.Epoch, next)
+			}
+			return ""
+		})
+		f.waitMembers(len(members))
+		answered(next)
+	}
 	if n := strayPolls(server); n > 0 {
 		t.Errorf("G1: %d polls of a deposed leader", n)
 	}

@@ -214,6 +214,11 @@ func TestD2AppearsInside(t *testing.T) {
 				if got := readFile(t, filepath.Join(dir, "f")); err != nil || got != "first" {
 					t.Fatalf("holder: %q %v", got, err)
 				}
+				short, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				if _, err := writeShared(short, o); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), guardOf(dir)) {
+					t.Errorf("given up: %v", err)
+				}
 				for _, m := range []*lock.Member{o.Member, openMember(t, dir)} {
 					o.Member = m
 					took, err := writeShared(ctx, o)

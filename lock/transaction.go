@@ -200,13 +200,15 @@ func (t *transactor) take(ctx context.Context, g guard) error {
 		if !isContention(err, view) {
 			return fmt.Errorf("take the guard: %w", explain(g.place, "take the guard", err))
 		}
-		if waited := time.Since(start); waited >= t.patience() {
+		waited := time.Since(start)
+		if waited >= t.patience() {
 			return t.refused(g.place, view, waited)
 		}
 		// What became free is tried for at once, but never in a tight loop.
 		if !free || wasFree {
 			if err := sleep(ctx, guardPauses[min(try, len(guardPauses)-1)]); err != nil {
-				return err
+				// For people; to the caller the end of ctx alone means something.
+				return fmt.Errorf("%w, waiting for the guard: %v", err, t.refused(g.place, view, waited))
 			}
 		}
 		wasFree = free
