@@ -23,9 +23,9 @@ const closeWithin = 200 * time.Millisecond
 
 // Writer is an io.Writer that never blocks. What it is given waits in a queue of
 // at most 1 MiB; what finds no room is dropped, and how much that was is told in
-// a line of its own as soon as there is room. Each Write of its users becomes one
-// Write of the other writer, in the same order; that one's errors are dropped.
-// It is safe for concurrent use.
+// a line of its own, a JSON object, as soon as there is room. Each Write of its
+// users becomes one Write of the other writer, in the same order; that one's
+// errors are dropped. It is safe for concurrent use.
 //
 // It has one goroutine, which ends with Close, or after it when the other writer
 // returns.
@@ -120,7 +120,7 @@ func (w *Writer) add(line []byte) {
 // The caller holds mu.
 func (w *Writer) tellDropped() {
 	if w.dropped > 0 {
-		w.add(fmt.Appendf(nil, "tgbridge: %d log lines dropped: nobody read them\n", w.dropped))
+		w.add(fmt.Appendf(nil, "{\"level\":\"warn\",\"lines\":%d,\"message\":\"log lines dropped: nobody read them\"}\n", w.dropped))
 		w.dropped = 0
 	}
 }

@@ -88,7 +88,7 @@ func TestS12NobodyReads(t *testing.T) {
 		write(t, w, "room again\n")
 		close(r.steps)
 		synctest.Wait()
-		if want := strings.Repeat(big, 4) + "tgbridge: 4 log lines dropped: nobody read them\nroom again\n"; r.read() != want {
+		if want := strings.Repeat(big, 4) + dropped(4) + "room again\n"; r.read() != want {
 			t.Errorf("written %d bytes, end %q", len(r.read()), r.read()[max(0, len(r.read())-100):])
 		}
 		w.Close()
@@ -105,7 +105,7 @@ func TestDroppedIsTold(t *testing.T) {
 		write(t, w, "dropped\n")
 		close(r.steps)
 		synctest.Wait()
-		if want := whole + "tgbridge: 1 log lines dropped: nobody read them\n"; r.read() != want {
+		if want := whole + dropped(1); r.read() != want {
 			t.Errorf("end %q", r.read()[max(0, len(r.read())-100):])
 		}
 		w.Close()
@@ -144,4 +144,8 @@ func TestErrorsAreDropped(t *testing.T) {
 	if b.count != 5 {
 		t.Errorf("%d lines were tried, want 5", b.count)
 	}
+}
+
+func dropped(lines int) string {
+	return fmt.Sprintf("{\"level\":\"warn\",\"lines\":%d,\"message\":\"log lines dropped: nobody read them\"}\n", lines)
 }
