@@ -68,29 +68,43 @@ func BenchmarkSharedSync(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(bare), "x-bare")
 }
 
-// BenchmarkTakeOver takes over 10,000 entries of 1 KB.
-func BenchmarkTakeOver(b *testing.B) {
-	dir := filepath.Join(b.TempDir(), "journal")
-	j := takeOver(b, dir, 1, journal.Options{})
-	body := `{"text":"` + strings.Repeat("x", 1000) + `"}`
-	for i := range 100 {
-		var recs []journal.Record
-		for k := range 100 {
-			recs = append(recs, update(j.Reserve(1), int64(i*100+k+1), fmt.Sprint(k), body))
-		}
-		write(b, j, recs...)
-	}
-	if err := j.Close(); err != nil {
-		b.Fatal(err)
-	}
-	b.ResetTimer()
-	for i := range b.N {
-		j := takeOver(b, dir, uint64(i)+2, journal.Options{})
-		if pending, _ := j.Live(); pending != 10_000 {
-			b.Fatal(pending)
-		}
-		if err := j.Close(); err != nil {
-			b.Fatal(err)
-		}
+// BenchmarkAtTheLimit takes over, and begins a new file, with as much as can be
+// live: 100,000 updates of 1 KB, or 256 MiB of longer ones. It is in memory where
+// the system has that.
+func BenchmarkAtTheLimit(b *testing.B) {
+	for _, size := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			dir := filepath.Join(memDir(b), "journal")
+			j := takeOver(b, dir, 1, journal.Options{})
+			body := `{"text":"` + strings.Repeat("some text ", size/10) + `"}`
+			for !j.Full() {
+				var recs []journal.Record
+				for range 100 {
+					seq := j.Reserve(1)
+					recs = append(recs, update(seq, int64(seq), fmt.Sprint(seq%1000), body))
+				}
+				write(b, j, recs...)
+			}
+			pending, _ := j.Live()
+			var begin time.Duration
+			b.ResetTimer()
+			for term := range uint64(b.N) {
+				mustDo(b, j.Close())
+				j = takeOver(b, dir, term+2, journal.Options{})
+				if n, _ := j.Live(); n != pending {
+					b.Fatal(n)
+				}
+				b.StopTimer()
+				files, _ := filepath.Glob(filepath.Join(dir, "*", "*.log"))
+				for _, path := range files {
+					mustDo(b, os.Remove(path))
+				}
+				start := time.Now()
+				mustDo(b, j.Check())
+				begin += time.Since(start)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(begin.Milliseconds())/float64(b.N), "ms/new-file")
+		})
 	}
 }

@@ -175,19 +175,44 @@ func (f *logFile) check(appended bool) error {
 	return nil
 }
 
-// readLine reads the line that stands at at into buf, which may be moved, and
-// returns it and its object, a part of it. The error is ErrDamaged if it is not
-// there any more.
-func (f *logFile) readLine(at span, buf []byte) (line, object []byte, err error) {
-	line = slices.Grow(buf[:0], int(at.length))[:at.length]
-	if _, err = f.ReadAt(line, at.off); err == nil {
+// A window reads lines one by one. Where one begins soon after the last ended, it
+// reads more than that one, as snapshots go through files from the beginning. Its
+// zero value is ready.
+type window struct {
+	f   *logFile
+	off int64 // of buf
+	buf []byte
+}
+
+const (
+	windowSize = 256 << 10
+	windowGap  = 16 << 10 // how far apart such lines are at most
+)
+
+// line returns the line that stands at at in f, and its object, a part of it;
+// both hold until the next call. The error is ErrDamaged if it is not there any
+// more.
+func (w *window) line(f *logFile, at span) (line, object []byte, err error) {
+	length := int(at.length)
+	if end := w.off + int64(len(w.buf)); w.f != f || at.off < w.off || at.off+int64(length) > end {
+		n := length
+		if w.f == f && at.off >= w.off && at.off < end+windowGap {
+			n = max(n, windowSize)
+		}
+		w.buf = slices.Grow(w.buf[:0], n)[:n]
+		n, err = f.ReadAt(w.buf, at.off)
+		w.f, w.off, w.buf = f, at.off, w.buf[:n]
+	}
+	line = w.buf[at.off-w.off:]
+	if len(line) >= length { // whatever came after it
+		line = line[:length]
 		object, err = parseLine(line)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, errBadLine) {
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err != nil {
-		return line, nil, fmt.Errorf("read %s at %d: %w", f.path, at.off, err)
+		return nil, nil, fmt.Errorf("read %s at %d: %w", f.path, at.off, err)
 	}
 	return line, object, nil
 }

@@ -237,7 +237,7 @@ func (j *Journal) read(where func(*index) span) ([]byte, error) {
 		case f == nil:
 			return nil, ErrNotFound
 		}
-		_, object, err := f.readLine(at, nil)
+		_, object, err := new(window).line(f, at)
 		if errors.Is(err, os.ErrClosed) {
 			continue // a rotation came between: the line stands elsewhere now
 		}

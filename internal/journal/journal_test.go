@@ -3,6 +3,7 @@ package journal_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -81,6 +82,28 @@ func TestBodiesAreByteExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("from a second snapshot")
+}
+
+// Lines of all lengths, close to one another and far apart, come through a
+// snapshot, which reads more than one at a time.
+func TestSnapshotOfLongLines(t *testing.T) {
+	dir := t.TempDir()
+	j := takeOver(t, dir, 1, journal.Options{})
+	var want []string
+	for i, size := range []int{10, 200 << 10, 10, 300 << 10, 5, 1 << 20, 100 << 10, 1, 256 << 10, 256<<10 - 150, 3} {
+		want = append(want, `"`+strings.Repeat(string(rune('a'+i)), size)+`"`)
+		write(t, j, update(j.Reserve(1), int64(i)+1, "l", want[i]), call("c", 0))
+		write(t, j, result("c", `"`+strings.Repeat("r", i%3*20<<10)+`"`))
+	}
+	for range 2 {
+		mustDo(t, os.RemoveAll(filepath.Join(dir, "1")))
+		mustDo(t, j.Check())
+		for i := range want {
+			if body, err := j.Body(uint64(i) + 1); err != nil || string(body) != want[i] {
+				t.Errorf("body %d of %d bytes: %d bytes, %v", i+1, len(want[i]), len(body), err)
+			}
+		}
+	}
 }
 
 // Lookups, writes and rotations go on side by side.

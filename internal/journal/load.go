@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -80,6 +81,9 @@ func (r *reading) read(d disk, own string, log zerolog.Logger) error {
 	return nil
 }
 
+// completeBegins is how records of kindComplete begin.
+var completeBegins = []byte(`{"kind":"complete"`)
+
 // wholeSnapshot reports whether the file has a snapshot without damage.
 func wholeSnapshot(f *logFile) (bool, error) {
 	lines := newLineReader(io.NewSectionReader(f, 0, math.MaxInt64))
@@ -90,6 +94,9 @@ func wholeSnapshot(f *logFile) (bool, error) {
 		}
 		if err != nil {
 			return false, fmt.Errorf("read %s: %w", f.path, err)
+		}
+		if !bytes.HasPrefix(object, completeBegins) {
+			continue
 		}
 		if r, err := decode(object); err == nil && r.Kind == kindComplete {
 			return true, nil

@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -95,12 +97,11 @@ type Record struct {
 // wire is a record as encoding/json sees it.
 type wire struct {
 	Record
-	State     State           `json:"state,omitempty"`
-	Confirmed bool            `json:"confirmed,omitempty"`
-	Version   int             `json:"version,omitempty"`
-	Next      uint64          `json:"next,omitempty"`
-	Plain     json.RawMessage `json:"body,omitempty"`
-	Encoded   *string         `json:"body_base64,omitempty"`
+	State     State   `json:"state,omitempty"`
+	Confirmed bool    `json:"confirmed,omitempty"`
+	Version   int     `json:"version,omitempty"`
+	Next      uint64  `json:"next,omitempty"`
+	Encoded   *string `json:"body_base64,omitempty"`
 }
 
 // encode returns the record as a JSON object on one line.
@@ -115,19 +116,34 @@ func (r *Record) encode() ([]byte, error) {
 	return object, nil
 }
 
-// decode reads what encode wrote.
+// decode reads what encode wrote: an object whose checksum was right. The body is
+// part of object, unless it was in base64. It is not looked into, as it may be
+// long.
 func decode(object []byte) (Record, error) {
+	head, body := cutBody(object)
 	var w wire
-	if err := json.Unmarshal(object, &w); err != nil {
+	if err := json.Unmarshal(head, &w); err != nil {
 		return Record{}, fmt.Errorf("decode record: %w", err)
 	}
-	body, err := rawjson.Bytes(w.Plain, w.Encoded)
+	body, err := rawjson.Bytes(body, w.Encoded)
 	if err != nil {
 		return Record{}, fmt.Errorf("decode record: %w", err)
 	}
 	r := w.Record
 	r.Body, r.state, r.confirmed, r.version, r.next = body, w.State, w.Confirmed, w.Version, w.Next
 	return r, nil
+}
+
+// cutBody returns an object without the member body, and its value; nil if there
+// is none. It is the last one, and before it there are but numbers, strings and
+// such. In a string these bytes cannot stand, as it would have \" for the quote.
+func cutBody(object []byte) (head, body []byte) {
+	inner, ok := bytes.CutSuffix(object, []byte("}"))
+	head, body, found := bytes.Cut(inner, []byte(`,"body":`))
+	if !ok || !found {
+		return object, nil
+	}
+	return append(slices.Clone(head), '}'), body
 }
 
 // prepare makes a caller's record fit to be written, or says why it is not.

@@ -31,6 +31,15 @@ func TestLines(t *testing.T) {
 			`96415a49 {"kind":"outcome","seq":7,"attempt":2,"body_base64":"YQpi"}`,
 		},
 		{
+			"what looks like a body, before it and in it",
+			journal.Record{
+				Kind: journal.KindOutcome, Seq: 7, Lane: `","body":{}`, Name: ",", Reason: `{"body":1},"body":`,
+				Body: []byte(`{"a":1,"body":{"body":2}}`),
+			},
+			`5deae304 {"kind":"outcome","seq":7,"lane":"\",\"body\":{}","name":",","reason":"{\"body\":1},\"body\":",` +
+				`"body":{"a":1,"body":{"body":2}}}`,
+		},
+		{
 			"assign",
 			journal.Record{Kind: journal.KindAssign, Seq: 7, Attempt: 1, Member: "m", Name: "n", Term: 5},
 			`cb1f6ef8 {"kind":"assign","seq":7,"attempt":1,"member":"m","name":"n","term":5}`,
@@ -119,6 +128,7 @@ func FuzzLine(f *testing.F) {
 	}
 	f.Add([]byte(`{"kind":"state","state":"dead"}`))
 	f.Add([]byte(`{"kind":"outcome","body_base64":"YQpi"}`))
+	f.Add([]byte(`0,"body":`))
 	f.Add([]byte(strings.Repeat("[", 100)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, line := range [][]byte{data, journal.AppendLine(nil, data)} {

@@ -213,6 +213,7 @@ type snapshot struct {
 	moves      []move         // by place in index.list
 	results    map[*call]span // where the lines of results went
 	buf        []byte
+	from       window
 	lost       map[uint64]int // by number of a file: how many lines were not what they had been
 	unreadable bool           // the system could not read what is live
 }
@@ -314,8 +315,7 @@ func (s *snapshot) put(r *Record) (span, error) {
 // With ErrDamaged there is no such line any more.
 func (s *snapshot) copy(files []*logFile, at span) (span, error) {
 	f := files[at.file]
-	line, _, err := f.readLine(at, s.buf)
-	s.buf = line
+	line, _, err := s.from.line(f, at)
 	switch {
 	case errors.Is(err, ErrDamaged):
 		if s.lost == nil {
