@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -191,4 +192,34 @@ func TestG6OtherBootAlive(t *testing.T) {
 	}
 	say(t, server, 42, "hello")
 	waitSent(t, server, 10*time.Second, "m2 hello")
+}
+
+// TestG6GuardBesideALeader: a guard that nobody releases appears beside a leader
+// and a follower. Both watch it, so that it is in nobody's way when the lease is
+// given back or taken over.
+func TestG6GuardBesideALeader(t *testing.T) {
+	for _, how := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run("G6 "+how.String(), func(t *testing.T) {
+			t.Parallel()
+			f, server := newFleet(t)
+			leader := f.start("m1", quickSetting(t))
+			f.waitMembers(1)
+			f.start("m2", quickSetting(t))
+			f.waitMembers(2)
+			lead, _ := f.leader()
+			absent{dir: f.dir(), instance: "absent-1"}.guard(t)
+			time.Sleep(2*bootStale + time.Second) // twice stale-after, and two checks
+			leader.signal(t, how)
+			gone := time.Now()
+			f.waitLeader(lead.InstanceID)
+			if took := time.Since(gone); took > bootStale {
+				t.Errorf("another leads after %v", took)
+			}
+			say(t, server, 42, "hello")
+			waitSent(t, server, 5*time.Second, "m2 hello")
+			if strings.Contains(f.output.String(), "lease not released") {
+				t.Error("the lease was not released")
+			}
+		})
+	}
 }

@@ -266,6 +266,45 @@ func TestD4KeepsTimeAcrossTries(t *testing.T) {
 	})
 }
 
+// TestD4WatchedBefore: who looks at a lease regularly, as owner or not, has seen
+// a guard stand that is nobody's, and takes it at once when it is in the way.
+func TestD4WatchedBefore(t *testing.T) {
+	looks := map[string]func(l *lock.Lock) error{
+		"Current": func(l *lock.Lock) error { _, err := l.Current(); return err },
+		"State":   func(l *lock.Lock) error { _, _, err := l.State(); return err },
+		"Refresh": func(l *lock.Lock) error { _, err := l.Refresh(ctx); return err },
+		"Acquire": func(l *lock.Lock) error { _, err := l.Acquire(ctx, lock.Election, nil); return err },
+	}
+	for name, look := range looks {
+		t.Run("D4 "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := newState(t)
+				l := newLock(t, dir, openMember(t, dir))
+				theirs, err := lock.OpenMember(lock.MemberOptions{Dir: dir})
+				if err != nil {
+					t.Fatal(err)
+				}
+				writeFile(t, registryOf(dir), entryJSON(t, theirs, func(e map[string]any) { e["pid"] = 1 }))
+				makeGuard(t, dir, map[string]string{"owner." + genA + ".json": "", "next." + genA + ".json": ""})
+				for range 21 {
+					if err := errors.Join(look(l), theirs.Beat()); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(testStaleAfter / 10)
+				}
+				if err := theirs.Close(); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				if res := mustAcquire(t, l); time.Since(began) > 100*time.Millisecond || !res.ReplacedStale {
+					t.Errorf("%+v after %v", res, time.Since(began))
+				}
+				noDebris(t, dir)
+			})
+		})
+	}
+}
+
 // TestD8NamesTheHolder: a guard that changes hands all the time is not taken
 // away, and the error says who has it.
 func TestD8NamesTheHolder(t *testing.T) {

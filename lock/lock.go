@@ -84,8 +84,10 @@ func (l *Lock) read() (registry, error) {
 // Current returns the lease as the registry holds it, read afresh without the
 // guard: the zero Entry if there is none or none that can be read, the term
 // alone if it was released. ErrDamaged if the registry is; other errors mean
-// that the read failed and say nothing.
+// that the read failed and say nothing. Calling it regularly is watching whoever
+// has the guard: one that hangs is then known before the guard is needed.
 func (l *Lock) Current() (Entry, error) {
+	l.tx.watch()
 	r, err := l.read()
 	if err != nil {
 		return Entry{}, err
@@ -95,15 +97,16 @@ func (l *Lock) Current() (Entry, error) {
 
 // State returns the lease and what this member makes of it, read afresh without
 // the guard. A missing or damaged registry has no lease: Inactive. Calling it
-// regularly is watching the owner (see Observer), and whoever has the guard.
+// regularly is watching the owner (see Observer), and whoever has the guard, as
+// with Current.
 func (l *Lock) State() (State, Entry, error) {
+	l.tx.watch()
 	r, err := l.read()
 	if err != nil {
 		return Inactive, Entry{}, err
 	}
 	e, _ := r.lease(l.o.Key)
 	s, _, err := l.judge(e)
-	l.tx.watch()
 	return s, e, err
 }
 

@@ -62,9 +62,9 @@ func (t *transactor) relieve() (guardView, bool, error) {
 	return v, true, nil
 }
 
-// watch looks at what stands at the guard's place and touches nothing. Who waits
-// for a lease does so, that the guard of an owner who is gone has been seen to
-// stand as long as the lease when it comes to be taken away.
+// watch looks at what stands at the guard's place and touches nothing. Whoever
+// has or waits for a lease does so all the time: then a guard that nobody will
+// ever release has been seen to stand before it is in the way.
 func (t *transactor) watch() {
 	place := filepath.Join(t.dir, guardName)
 	v, err := lookAtGuard(place)

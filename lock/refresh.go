@@ -7,8 +7,10 @@ import "context"
 // that lacks a term or a generation, or holds another socket path than the
 // options, is completed in a transaction. False means that the lease is gone or
 // another's, or the registry damaged: this runtime has forgotten it, and nothing
-// was written. An error is no answer.
+// was written. An error is no answer. It watches whoever has the guard, as
+// Current does.
 func (l *Lock) Refresh(ctx context.Context) (bool, error) {
+	l.tx.watch()
 	remembered := l.owned.Load()
 	e, owns, err := l.look()
 	switch {
