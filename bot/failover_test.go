@@ -1,12 +1,16 @@
 package bot_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"tgbridge/internal/botapitest"
 )
@@ -231,6 +235,70 @@ func TestG4FrozenLeader(t *testing.T) {
 		t.Logf("doubled: %v", doubled)
 	}
 	if n := strayPolls(server); n > 1 { // the one that it had begun when it was frozen
+		t.Errorf("G1: %d polls of a deposed leader", n)
+	}
+}
+
+// stuckAt is a log that takes no line with a certain text until it is freed; who
+// writes one hangs.
+type stuckAt struct {
+	io.Writer
+	text  string
+	stuck chan struct{} // gets one for each that hangs
+	freed chan struct{}
+}
+
+func (s stuckAt) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(s.text)) {
+		s.stuck <- struct{}{}
+		<-s.freed
+	}
+	return s.Writer.Write(p)
+}
+
+// TestF41WedgedPollLoop: the leader's poll loop hangs while all else of it lives.
+// It steps down by itself, another leads within stale-after + 1 s and handles what
+// came; the first goes on as a follower, and polls no more when its loop goes on.
+func TestF41WedgedPollLoop(t *testing.T) {
+	t.Parallel()
+	f, server := newFleet(t)
+	o := f.options("m1")
+	log := stuckAt{Writer: f.output, text: "no usable answer from Telegram", stuck: make(chan struct{}, 1), freed: make(chan struct{})}
+	o.Logger = zerolog.New(log).With().Timestamp().Str("m", "m1").Logger()
+	f.run(o, echo("m"))
+	f.waitMembers(1)
+	f.run(f.options("m2"), echo("m"))
+	f.waitMembers(2)
+	before, _ := f.leader()
+	end := answering(t, server, "getUpdates", 0, botapitest.Answer{Status: 502, Body: []byte(page)})
+	say(t, server, 42, "first") // ends the poll that waits
+	eventually(t, 10*time.Second, func() string {
+		if len(log.stuck) == 0 {
+			return "the poll loop has not hung"
+		}
+		return ""
+	})
+	wedged := time.Now()
+	end()
+	say(t, server, 42, "second")
+	after := f.waitLeader(before.InstanceID)
+	gap := time.Since(wedged)
+	t.Logf("another led after %v", gap)
+	if gap > 6*time.Second {
+		t.Errorf("another led after %v, want at most 6 s", gap)
+	}
+	if !strings.Contains(f.output.String(), "own deadline passed") {
+		t.Error("the first one did not step down by itself")
+	}
+	waitSent(t, server, 10*time.Second, "m first", "m second")
+	f.waitMembers(2)
+	close(log.freed)
+	say(t, server, 42, "third")
+	waitSent(t, server, 10*time.Second, "m third")
+	if e, _ := f.leader(); !e.SameOwner(after) {
+		t.Error("the lease moved again")
+	}
+	if n := strayPolls(server); n > 0 {
 		t.Errorf("G1: %d polls of a deposed leader", n)
 	}
 }
