@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -69,8 +70,10 @@ func (e *BusyError) Error() string {
 		e.Path, holder, e.Waited.Round(time.Millisecond))
 }
 
-// explain turns a refusal of permission into an UnusableError that names the
-// path, its owner and this process's user. Other errors come back as they are.
+// explain turns what only a person can put right into an UnusableError: a
+// refusal of permission, with the path's owner and this process's user, a file
+// system that is read-only, a file in the place of a directory. Other errors come
+// back as they are.
 func explain(path, verb string, err error) error {
 	if err == nil {
 		return nil
@@ -78,6 +81,10 @@ func explain(path, verb string, err error) error {
 	if isReadOnly(err) {
 		return &UnusableError{Path: path, Problem: "cannot " + verb, Err: bare(err),
 			Remedy: "the file system is mounted read-only: make it writable, or give another state directory"}
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return &UnusableError{Path: path, Problem: "cannot " + verb, Err: bare(err),
+			Remedy: "move away what stands in the place of one of its directories"}
 	}
 	if !errors.Is(err, fs.ErrPermission) {
 		return err

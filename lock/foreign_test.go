@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,5 +63,34 @@ func TestG6StrangerForMemberFile(t *testing.T) {
 				noDebris(t, dir)
 			})
 		})
+	}
+}
+
+// TestFileForMembersDirectory: it is said where it is and what to do, and once it
+// is gone all goes on.
+func TestFileForMembersDirectory(t *testing.T) {
+	dir := newState(t)
+	m, owner := openMember(t, dir), openMember(t, dir)
+	l := newLock(t, dir, m)
+	writeFile(t, registryOf(dir), entryJSON(t, owner, func(e map[string]any) { e["pid"] = 1 }))
+	members := filepath.Dir(memberFile(m, dir))
+	if err := os.Rename(members, members+".away"); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, members, "not ours")
+	_, lookErr := newObserver(dir).Look(owner.Instance())
+	_, listErr := newObserver(dir).Members()
+	_, acquireErr := l.Acquire(ctx, lock.Plain, nil)
+	_, openErr := lock.OpenMember(lock.MemberOptions{Dir: dir})
+	for what, err := range map[string]error{"look": lookErr, "list": listErr, "acquire": acquireErr, "check": m.Check(), "open": openErr} {
+		if !lock.IsUnusable(err) || !strings.Contains(err.Error(), members) || !strings.Contains(err.Error(), "move") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := errors.Join(m.Beat(), os.Remove(members), os.Rename(members+".away", members), m.Check()); err != nil {
+		t.Error(err)
+	}
+	if r, err := newObserver(dir).Look(m.Instance()); err != nil || r.Kernel != lock.LockHeld || r.Beat != 1 {
+		t.Errorf("%+v %v", r, err)
 	}
 }

@@ -521,7 +521,7 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// TestD9M5Sweep leaves everything but the leftovers of the dead.
+// TestD9M5Sweep leaves everything but the leftovers of the dead (S14).
 func TestD9M5Sweep(t *testing.T) {
 	dir := newState(t)
 	alive, young, old, owner := openMember(t, dir), deadMember(t, dir), deadMember(t, dir), deadMember(t, dir)

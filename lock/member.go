@@ -372,10 +372,10 @@ func (m *Member) Check() error {
 	case err == nil && os.SameFile(ours, there):
 		return m.restore()
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("check member's file: %w", err)
+		return fmt.Errorf("check member's file: %w", explain(m.path, "look at the member's file", err))
 	}
 	if err := os.MkdirAll(filepath.Dir(m.path), 0o700); err != nil {
-		return fmt.Errorf("check member's file: %w", err)
+		return fmt.Errorf("check member's file: %w", explain(m.path, "make its directory", err))
 	}
 	if err := m.make(); err != nil {
 		return fmt.Errorf("make member's file anew: %w", err)

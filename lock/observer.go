@@ -140,7 +140,7 @@ func (o *Observer) Look(instance string) (Reading, error) {
 			return o.absent(instance), nil
 		}
 		if err != nil {
-			return Reading{}, fmt.Errorf("look at member %s: %w", instance, err)
+			return Reading{}, fmt.Errorf("look at member %s: %w", instance, explain(filepath.Join(o.dir, instance), "read the member's file", err))
 		}
 		r = Reading{Exists: true}
 		mark, r.Info, r.Torn = decodeMember(content)
@@ -336,7 +336,7 @@ func (o *Observer) highestTerm() (uint64, error) {
 				break // swept since
 			}
 			if err != nil {
-				return 0, fmt.Errorf("read member %s: %w", instance, err)
+				return 0, fmt.Errorf("look at member %s: %w", instance, explain(filepath.Join(o.dir, instance), "read the member's file", err))
 			}
 			_, info, torn = decodeMember(content)
 		}
