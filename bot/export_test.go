@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"tgbridge/bus"
+	"tgbridge/internal/telegram"
 	"tgbridge/lock"
 )
 
@@ -65,4 +66,23 @@ func Decide(s Situation) Plan {
 func SettingsOf(o Options) bus.Settings {
 	o, _ = o.withDefaults()
 	return o.settings()
+}
+
+// GiveUpAfter makes a member that does not run yet give calls up when Telegram
+// cannot be reached for so long, instead of after minutes.
+func GiveUpAfter(b *Bridge, d time.Duration) {
+	api, err := telegram.NewAPI(b.client, telegram.APIOptions{Unpaced: b.o.Unpaced, MaxWait: d, Check: b.checkLeads, Logger: b.log})
+	if err != nil {
+		panic(err)
+	}
+	b.api = api
+}
+
+// Sweep is what a leader does now and then. It reports false if b does not lead.
+func Sweep(b *Bridge) bool {
+	t := b.term.Load()
+	if t != nil {
+		t.sweep()
+	}
+	return t != nil
 }
