@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -300,5 +301,46 @@ func TestF41WedgedPollLoop(t *testing.T) {
 	}
 	if n := strayPolls(server); n > 0 {
 		t.Errorf("G1: %d polls of a deposed leader", n)
+	}
+}
+
+// TestF1SlotTakenAfterACrash: after the leader was killed Telegram refuses polls
+// for a while, although nobody polls. The next leader stays and says so, asks
+// ever less often, and handles what waits soon after the slot's return.
+func TestF1SlotTakenAfterACrash(t *testing.T) {
+	t.Parallel()
+	refusing := 8 * time.Second
+	if os.Getenv("LONG_TESTS") != "" {
+		refusing = 55 * time.Second
+	}
+	f, server := newFleet(t)
+	first := f.start("m1")
+	f.waitMembers(1)
+	f.run(f.options("m2"), echo("m2"))
+	f.waitMembers(2)
+	if _, err := server.AddFault(botapitest.Fault{Method: "getUpdates", Act: botapitest.FaultConflict, AfterDisconnect: true, For: refusing}); err != nil {
+		t.Fatal(err)
+	}
+	_, since := count(server, "getUpdates", 0)
+	first.signal(t, syscall.SIGKILL)
+	killed := time.Now()
+	first.wait(t, 5*time.Second)
+	say(t, server, 42, "waits")
+	eventually(t, 10*time.Second, func() string {
+		if s := f.status(); s.Poll.State != "conflict" || !strings.Contains(s.Poll.LastError, "409") {
+			return fmt.Sprintf("poll state %+v", s.Poll)
+		}
+		return ""
+	})
+	e, _ := f.leader()
+	waitSent(t, server, refusing+15*time.Second-time.Since(killed), "m2 waits")
+	if n, _ := count(server, "getUpdates", since); n >= 20+2 { // one that was answered, and one since
+		t.Errorf("%d polls, want less than 20 while it is refused", n)
+	}
+	if conflicts(server) < 2 {
+		t.Errorf("%d polls were refused", conflicts(server))
+	}
+	if now, _ := f.leader(); !now.SameOwner(e) {
+		t.Error("the lease moved")
 	}
 }

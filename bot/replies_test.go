@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -170,6 +171,58 @@ func TestPassingFailureIsNotKept(t *testing.T) {
 			f.waitPending(0)
 			if n := f.status().DeadLetters; n != 0 || attempts.Load() != 2 {
 				t.Errorf("%d dead letters after %d attempts, want success in the second", n, attempts.Load())
+			}
+		})
+	}
+}
+
+// TestF9NoAnswer: whatever keeps a member from Telegram, it waits, says so, and
+// shows no token in log, status or error (which each fleet looks for at its end).
+func TestF9NoAnswer(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	reset := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			_ = conn.Close()
+		}
+	}))
+	t.Cleanup(reset.Close)
+	for name, address := range map[string]string{
+		"F9 connection refused": closed.URL,
+		"F9 reset":              reset.URL,
+		"F9 no such host":       "http://nobody.invalid",
+		"F9 no TLS":             "https" + reset.URL[len("http"):],
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, _ := newFleet(t)
+			f.api = address
+			f.prepare = func(b *bot.Bridge) { bot.GiveUpAfter(b, 100*time.Millisecond) }
+			m := f.run(f.options("m1"), echo("m1"))
+			f.waitMembers(1)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			_, err := m.Call(ctx, "sendMessage", map[string]any{"chat_id": 42, "text": "x"})
+			if err == nil || ctx.Err() != nil {
+				t.Errorf("error %v after the call", err)
+			}
+			var s bot.Status
+			eventually(t, 10*time.Second, func() string {
+				if s = f.status(); s.Poll.LastError == "" || s.Poll.State != "waiting" {
+					return fmt.Sprintf("poll state %+v", s.Poll)
+				}
+				return ""
+			})
+			if shown := fmt.Sprint(err, s); strings.Contains(shown, secretPart(f.token)) {
+				t.Errorf("G8: the token is shown: %s", shown)
+			}
+			if f.warnings("no usable answer from Telegram: check network and API address") == 0 {
+				t.Error("the log does not say what to look at")
+			}
+			m.end(t)
+			if m.err != nil {
+				t.Errorf("the member ended with %v", m.err)
 			}
 		})
 	}
