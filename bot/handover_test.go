@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -118,6 +119,64 @@ func TestHandoverRefused(t *testing.T) {
 	}
 	say(t, server, 42, "hello")
 	eventually(t, 5*time.Second, func() string {
+		if sent := sentTexts(server); len(sent) != 1 {
+			return fmt.Sprintf("sent: %v", sent)
+		}
+		return ""
+	})
+}
+
+// TestHandoverSkipsFrozenMembers: with nobody else than a frozen member a handover
+// is refused, by its name too; it goes to one that gets on, and to the other when
+// that is thawed.
+func TestHandoverSkipsFrozenMembers(t *testing.T) {
+	t.Parallel()
+	f, server := newFleet(t)
+	leader := f.start("m1", quickSetting(t))
+	f.waitMembers(1)
+	frozen := f.start("m2", quickSetting(t))
+	f.waitMembers(2)
+	frozen.signal(t, syscall.SIGSTOP)
+	eventually(t, 20*time.Second, func() string {
+		for _, m := range f.status().Members {
+			// The leader looks at members more often than each second.
+			if m.Name == "m2" && m.Hung && time.Since(m.LastSeen) > 2500*time.Millisecond {
+				return ""
+			}
+		}
+		return "m2 does not count as hung"
+	})
+	for _, to := range []string{"", "m2"} {
+		if err := f.handover(to); !bus.IsRefused(err, bus.CodeNobody) {
+			t.Errorf("to %q: error %v, want it refused", to, err)
+		}
+	}
+	if e, _ := f.leader(); e.PID != leader.pid() || e.Epoch != 1 {
+		t.Fatalf("%q leads, term %d", e.Name, e.Epoch)
+	}
+	f.start("m3", quickSetting(t))
+	f.waitMembers(3)
+	leads := func(name string) {
+		t.Helper()
+		eventually(t, 10*time.Second, func() string {
+			if e, held := f.leader(); !held || e.Name != name {
+				return fmt.Sprintf("%q leads, want %s", e.Name, name)
+			}
+			return ""
+		})
+	}
+	if err := f.handover(""); err != nil {
+		t.Fatal(err)
+	}
+	leads("m3")
+	frozen.signal(t, syscall.SIGCONT)
+	f.waitMembers(3)
+	if err := f.handover("m2"); err != nil {
+		t.Fatal(err)
+	}
+	leads("m2")
+	say(t, server, 42, "hello")
+	eventually(t, 10*time.Second, func() string {
 		if sent := sentTexts(server); len(sent) != 1 {
 			return fmt.Sprintf("sent: %v", sent)
 		}

@@ -308,11 +308,12 @@ func (d *Dispatcher) Died(now Now, instance string) {
 }
 
 // Hung says that a member makes no progress: it gets nothing new, and what it
-// has in hand goes to others RedeliverAfter later.
-func (d *Dispatcher) Hung(now Now, instance string) {
+// has in hand goes to others RedeliverAfter later. It reports whether that is
+// news.
+func (d *Dispatcher) Hung(now Now, instance string) bool {
 	m := d.members[instance]
 	if m == nil || m.hung {
-		return
+		return false
 	}
 	m.hung = true
 	if m.joined {
@@ -322,17 +323,20 @@ func (d *Dispatcher) Hung(now Now, instance string) {
 	d.wakeAt(m.away + d.o.RedeliverAfter)
 	d.readyAll()
 	d.pump(now)
+	return true
 }
 
-// Awake says that a member that hung makes progress again.
-func (d *Dispatcher) Awake(now Now, instance string) {
+// Awake says that a member that hung makes progress again, and reports whether
+// that is news.
+func (d *Dispatcher) Awake(now Now, instance string) bool {
 	m := d.members[instance]
 	if m == nil || !m.hung {
-		return
+		return false
 	}
 	m.hung = false
 	d.readyAll()
 	d.pump(now)
+	return true
 }
 
 // Ack takes an acknowledgement. A member that gives a delivery back unfinished

@@ -19,6 +19,12 @@ func (d *Dispatcher) Holds(instance string, h Held) (Item, bool) {
 	return v.Item, true
 }
 
+// hangs reports whether a member makes no progress.
+func (d *Dispatcher) hangs(instance string) bool {
+	m := d.members[instance]
+	return m != nil && m.hung
+}
+
 // nameTaken reports whether a member other than instance has that name.
 func (d *Dispatcher) nameTaken(name, instance string) bool {
 	for _, m := range d.members {

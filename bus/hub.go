@@ -166,15 +166,23 @@ func (h *Hub) Died(instance string) {
 	})
 }
 
-// Hung tells that a member makes no progress: it gets nothing new, and what it
-// has in hand goes to others RedeliverAfter later.
+// Hung tells that a member makes no progress: it gets nothing new and is no heir,
+// and what it has in hand goes to others RedeliverAfter later.
 func (h *Hub) Hung(instance string) {
-	h.tell(func(d *Dispatcher, now Now) { d.Hung(now, instance) })
+	h.tell(func(d *Dispatcher, now Now) {
+		if d.Hung(now, instance) {
+			h.pushRoster()
+		}
+	})
 }
 
 // Awake tells that a member that hung makes progress again.
 func (h *Hub) Awake(instance string) {
-	h.tell(func(d *Dispatcher, now Now) { d.Awake(now, instance) })
+	h.tell(func(d *Dispatcher, now Now) {
+		if d.Awake(now, instance) {
+			h.pushRoster()
+		}
+	})
 }
 
 // StopDispatch ends assignments: the leader is about to step down. When it

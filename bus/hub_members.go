@@ -112,7 +112,8 @@ func (h *Hub) dropStream(instance string) {
 	}
 }
 
-// pushRoster tells every member who may lead next: those longest here first.
+// pushRoster tells every member who may lead next: those longest here first,
+// without those that leave or hang.
 func (h *Hub) pushRoster() {
 	heirs := h.heirs()
 	for _, s := range h.streams {
@@ -123,7 +124,7 @@ func (h *Hub) pushRoster() {
 func (h *Hub) heirs() []string {
 	var may []*stream
 	for _, s := range h.streams {
-		if !s.leaving && s.instance != h.o.Dispatch.Self {
+		if !s.leaving && s.instance != h.o.Dispatch.Self && !h.dispatch.hangs(s.instance) {
 			may = append(may, s)
 		}
 	}
@@ -165,8 +166,8 @@ func (h *Hub) handover(to string) error {
 	return nil
 }
 
-// HasHeirs reports whether a member is joined that may take over. False once Run
-// has ended.
+// HasHeirs reports whether a member is joined that may take over: it neither
+// leaves nor hangs. False once Run has ended.
 func (h *Hub) HasHeirs() bool {
 	has := false
 	_ = h.do(func(*Dispatcher, Now) { has = len(h.heirs()) > 0 })

@@ -460,6 +460,42 @@ func TestNamesRosterHeirs(t *testing.T) {
 	}
 }
 
+// TestHangingHeir: a member that hangs is no heir until it makes progress again.
+func TestHangingHeir(t *testing.T) {
+	b := newBench(t)
+	a := b.member("a")
+	handed := make(chan bus.HeirChoice, 9)
+	a.leadWith(1, func(o *bus.HubOptions) { o.Handover = func(to bus.HeirChoice) { handed <- to } })
+	frozen := newPeer(t, a, "i-1", 1)
+	frozen.join(t, bus.JoinRequest{Name: "frozen"})
+	a.hub.Hung("i-1")
+	if a.hub.HasHeirs() {
+		t.Fatal("the one that hangs is an heir")
+	}
+	for _, to := range []string{"", "frozen"} {
+		if err := frozen.client.Handover(t.Context(), to); !bus.IsRefused(err, bus.CodeNobody) {
+			t.Errorf("handover to %q: %v", to, err)
+		}
+	}
+	two := newPeer(t, a, "i-2", 1)
+	two.join(t, bus.JoinRequest{Name: "two"})
+	if got := two.next(t, bus.MsgRoster).Heirs; !slices.Equal(got, []string{"i-2"}) {
+		t.Errorf("heirs %v", got)
+	}
+	a.hub.Awake("i-1")
+	if got := two.next(t, bus.MsgRoster).Heirs; !slices.Equal(got, []string{"i-1", "i-2"}) {
+		t.Errorf("heirs after it woke %v", got)
+	}
+	a.hub.Hung("i-1")
+	if got := two.next(t, bus.MsgRoster).Heirs; !slices.Equal(got, []string{"i-2"}) {
+		t.Errorf("heirs after it froze again %v", got)
+	}
+	if err := two.client.Handover(t.Context(), ""); err != nil {
+		t.Error(err)
+	}
+	<-handed
+}
+
 // TestLeavingMember: what a stopping member gives back goes to others in the
 // same attempt, and none of it comes back to it.
 func TestLeavingMember(t *testing.T) {
