@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -161,5 +162,72 @@ func TestUpdateWithoutBody(t *testing.T) {
 	j := takeOver(t, t.TempDir(), 1, journal.Options{})
 	if err := tryWrite(j, update(1, 11, "l", "")); !errors.Is(err, journal.ErrInvalid) {
 		t.Errorf("got %v, want ErrInvalid", err)
+	}
+}
+
+// A read that fails is no damage: nothing is taken for lost, and it may be tried
+// again; the error names the file.
+func TestReadFails(t *testing.T) {
+	dir := t.TempDir()
+	var f faults
+	j := takeOver(t, dir, 1, f.options())
+	write(t, j, update(1, 11, "l", "{}"))
+	eio := map[string]error{"read": syscall.EIO}
+	named := func(err error) bool {
+		return errors.Is(err, syscall.EIO) && !errors.Is(err, journal.ErrDamaged) && strings.Contains(err.Error(), ".log")
+	}
+	f.set(eio)
+	if _, err := j.Body(1); !named(err) {
+		t.Errorf("Body: %v, want EIO", err)
+	}
+	f.set(nil)
+	if body, err := j.Body(1); err != nil || string(body) != "{}" {
+		t.Errorf("Body: %q, %v", body, err)
+	}
+	f.set(map[string]error{"write": syscall.EIO, "read": syscall.EIO}) // for a snapshot
+	if err := tryWrite(j, assign(1, 1)); !named(err) {
+		t.Errorf("Write: %v, want EIO", err)
+	}
+	f.set(eio)
+	mustDo(t, os.Rename(filepath.Join(dir, "1", "1.log"), filepath.Join(dir, "1", "moved")))
+	if err := j.Check(); !named(err) {
+		t.Errorf("Check: %v, want EIO", err)
+	}
+	<-j.Failed()
+	mustDo(t, os.Rename(filepath.Join(dir, "1", "moved"), filepath.Join(dir, "1", "1.log")))
+	if _, err := journal.TakeOver(dir, 2, f.options()); !named(err) {
+		t.Errorf("TakeOver: %v, want EIO", err)
+	}
+	f.set(nil)
+	if body, err := takeOver(t, dir, 3, f.options()).Body(1); err != nil || string(body) != "{}" {
+		t.Errorf("Body for the next leader: %q, %v", body, err)
+	}
+}
+
+// On a file system that became read-only the errors say where, and that somebody
+// has to do something about it.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	var f faults
+	j := takeOver(t, dir, 1, f.options())
+	write(t, j, update(1, 11, "l", "{}"))
+	f.set(map[string]error{
+		"create": &os.PathError{Op: "open", Path: filepath.Join(dir, "1", "2.log"), Err: syscall.EROFS},
+		"write":  syscall.EROFS,
+		"rename": &os.LinkError{Op: "rename", Old: filepath.Join(dir, "1"), New: filepath.Join(dir, "2"), Err: syscall.EROFS},
+	})
+	for _, try := range []struct {
+		name string
+		do   func() error
+	}{
+		{"Write", func() error { return tryWrite(j, assign(1, 1)) }},
+		{"TakeOver", func() error { _, err := journal.TakeOver(dir, 2, f.options()); return err }},
+	} {
+		if err := try.do(); !errors.Is(err, journal.ErrUnusable) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "writable") {
+			t.Errorf("%s: %v, want ErrUnusable, %s, and what to do", try.name, err, dir)
+		}
+	}
+	if body, err := j.Body(1); err != nil || string(body) != "{}" {
+		t.Errorf("Body: %q, %v", body, err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// A disk is the operations by which the journal changes the file system, each
-// with a place for tests to look on, to fail it, or to stop.
+// A disk is the operations by which the journal changes the file system, and
+// reads of files, each with a place for tests to look on, to fail it, or to stop.
 type disk struct {
 	// fault is called before each operation; nil: nothing is. With an error the
 	// operation is not made, a write in half.
@@ -130,6 +130,14 @@ func (f *logFile) write(p []byte) (int, error) {
 		return n, err
 	}
 	return f.File.Write(p)
+}
+
+// ReadAt is that of os.File.
+func (f *logFile) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.disk.before("read", f.path); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(p, off)
 }
 
 // errAltered: what was written is not all there, or not all that is there was

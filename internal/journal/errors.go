@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 var (
@@ -15,8 +16,8 @@ var (
 
 	// ErrUnusable means that something stands in the way that the journal did
 	// not make and does not touch: a file, a symbolic link, a journal of a
-	// newer version, a directory of another user's. The message names the path
-	// and what to do.
+	// newer version, a directory of another user's, a read-only file system. The
+	// message names the path and what to do.
 	ErrUnusable = errors.New("journal directory is unusable")
 
 	// ErrDiskFull means that nothing of the call was recorded because there is
@@ -46,14 +47,16 @@ func unusable(path, problem, remedy string) error {
 }
 
 // wrap says what was tried. It marks an error of the operating system that says
-// that the disk is full or the directory not ours to change, and leaves nil as
-// it is.
+// that the disk is full or the directory cannot be changed by us, and leaves nil
+// as it is.
 func wrap(tried string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case isFull(err):
 		return fmt.Errorf("%s: %w: %w", tried, ErrDiskFull, err)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%s: %w: make it writable: %w", tried, err, ErrUnusable)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: %w: let uid %d write there: %w", tried, err, os.Getuid(), ErrUnusable)
 	}
