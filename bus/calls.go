@@ -79,6 +79,21 @@ const (
 // is told to the successor. It is safe for concurrent use; no lock is held
 // while a call is made.
 //
+// Where a request id stands, and what Do makes of it, first match first:
+//
+//	own, not done       this member makes it: Do waits
+//	own, done           this member made it: its result, from memory
+//	foreign, in flight  a former leader may be making it: Do waits for its fate
+//	foreign, ended      that member told the result
+//	foreign, not begun  that member did not make it: it is made here
+//	foreign, lost       that member died or hung: ErrOutcomeUnknown, but a reply
+//	                    is made here
+//	recorded            it has ended: its result, from the log
+//	none of these       it is made here
+//
+// Own calls are the member's. The others are a term's: Lead sets them and Follow
+// forgets them, and nothing but own calls is answered without a term.
+//
 // Goroutines: one for each call that this member makes; Wait waits for them.
 type Calls struct {
 	ctx      context.Context // ends every call: the member's last resort
