@@ -381,6 +381,7 @@ type sink struct {
 	unreadable []string
 	commit     func(ctx context.Context) error
 	room       chan struct{} // not nil: full
+	ready      chan struct{} // not nil: what Ready returns
 	wedge      chan struct{} // not nil: Full blocks until it is closed
 }
 
@@ -415,6 +416,9 @@ func (s *sink) Confirmed(offset int64, empty bool) {
 }
 
 func (s *sink) Ready() <-chan struct{} {
+	if s.ready != nil {
+		return s.ready
+	}
 	ready := make(chan struct{})
 	close(ready)
 	return ready

@@ -199,6 +199,41 @@ func TestFull(t *testing.T) {
 	})
 }
 
+// A sink that still takes over what its predecessor left is waited for without a
+// limit: the lease would only go to one that has the same before it.
+func TestSinkNotReady(t *testing.T) {
+	inBubble(t, "G2 nothing is committed or confirmed before, the lease stays", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.sink.ready = make(chan struct{})
+		b.tg.push(7)
+		b.lead()
+		for range 300 {
+			time.Sleep(time.Second)
+			if !b.p.Progress().Progressing(time.Now()) || b.p.Cause() != nil {
+				t.Fatalf("the lease would move at %v (%v)", b.elapsed(), b.p.Cause())
+			}
+		}
+		b.wantSteps(b.tr.of("poll", "commit", "confirmed"), "poll without offset")
+		close(b.sink.ready)
+		settle()
+		b.wantSteps(b.tr.of("poll", "commit", "confirmed"), "poll without offset", "commit [7]", "poll 8")
+		b.stop()
+	})
+	inBubble(t, "S10 a stop does not wait for it", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.sink.ready = make(chan struct{})
+		b.tg.push(7)
+		b.lead()
+		time.Sleep(time.Minute)
+		begun := time.Now()
+		b.stop()
+		if took := time.Since(begun); took > time.Second || b.lease.held() {
+			t.Errorf("Stop took %v, lease held %v", took, b.lease.held())
+		}
+		b.wantSteps(b.tr.of("commit"))
+	})
+}
+
 func TestCommitFails(t *testing.T) {
 	inBubble(t, "disk full is waited out, the same batch committed once", func(t *testing.T) {
 		b := newBench(t, nil)
