@@ -20,6 +20,19 @@ import (
 //   - a refresh, at most one, on behalf of watch.
 //
 // Whoever finds a reason calls end; the first reason counts.
+//
+// Its states follow one another, and none comes back:
+//
+//	state     begins with     gate  context                      lease is verified
+//	starting  newLeadership   open  lives                        yes
+//	leading   begin closed    open  lives                        yes
+//	leaving   ending closed   shut  lives until BeforeRelease    until then
+//	                                has returned
+//	ended     ended closed    shut  ended                        no
+//
+// In a start that fails, and where others may lead already (a loss, a passed
+// deadline), the context ends as soon as leaving begins; after a loss nothing is
+// verified or released.
 type leadership struct {
 	p      *Poller
 	won    lock.Result
