@@ -330,7 +330,9 @@ func (b *Bridge) callHandler(ctx context.Context, u *Update) (reply Reply, err e
 // the call belongs to the delivery. Values of params that are not strings,
 // numbers or booleans are sent as JSON.
 //
-// It waits for a leader and goes on across a change of leader. Errors: a
+// It waits for a leader and goes on across a change of leader. A 429 is waited
+// for; while Telegram cannot be reached, answers with 5xx or refuses every call
+// alike (the token, a proxy), it is repeated for up to 5 minutes. Errors: a
 // *telegram.Error is hidden behind *CallError; ErrOutcomeUnknown when the call
 // may or may not have had its effect; ErrMethod; ErrStopped once Run has
 // returned; the error of ctx.
