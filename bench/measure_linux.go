@@ -33,6 +33,9 @@ func measure(ctx context.Context, o options, progress func(string, ...any)) (_ *
 		}
 		_ = os.RemoveAll(dir)
 	}()
+	if t.Machine.busy() {
+		progress("%s", t.Machine.warning())
+	}
 	progress("building")
 	bin, err := build(ctx, dir)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -56,6 +57,22 @@ type machine struct {
 	Go         string `json:"go"`
 }
 
+// quietLoad is the most processes that want to run, on average over the last
+// minute, of a machine that counts as quiet.
+const quietLoad = 0.5
+
+// busy reports whether the machine had more to do before the run.
+func (m machine) busy() bool {
+	now, _, _ := strings.Cut(m.Load, " ")
+	load, err := strconv.ParseFloat(now, 64)
+	return err == nil && load > quietLoad
+}
+
+// warning says so.
+func (m machine) warning() string {
+	return fmt.Sprintf("this machine was not quiet before the run (load %s on %d CPUs): only ratios say something", m.Load, m.CPUs)
+}
+
 // compare adds a row with a floor.
 func (t *table) compare(name, what string, u unit, ours, floor float64, floorIs string) {
 	r := row{Row: name, What: what, Unit: u, Ours: ours, Floor: &floor, FloorIs: floorIs}
@@ -87,10 +104,16 @@ func (t *table) write(w io.Writer, asJSON bool) error {
 		return json.NewEncoder(w).Encode(t)
 	}
 	m := t.Machine
-	if _, err := fmt.Fprintf(w, "%d x %s, Linux %s, %s, %s, load %s\n%d events, %d s idle, seed %d\n\n",
+	if _, err := fmt.Fprintf(w, "%d x %s, Linux %s, %s, %s, load %s\n%d events, %d s idle, seed %d\n",
 		m.CPUs, m.Model, m.Kernel, m.FileSystem, m.Go, m.Load, t.Events, t.Seconds, t.Seed); err != nil {
 		return err
 	}
+	if m.busy() {
+		if _, err := fmt.Fprintln(w, m.warning()); err != nil {
+			return err
+		}
+	}
+	_, _ = fmt.Fprintln(w)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tw, "row\twhat\tours\tfloor\tratio\tthe floor is") // Flush tells of errors
 	for _, r := range t.Rows {

@@ -43,6 +43,22 @@ rate    handled   12346/s   50000/s   0.247x  loop
 	}
 }
 
+func TestBusyMachine(t *testing.T) {
+	for load, want := range map[string]bool{"": false, "0.00 9 9": false, "0.50 0 0": false, "0.51 0 0": true, "17.5 9 9": true} {
+		if got := (machine{Load: load}).busy(); got != want {
+			t.Errorf("busy with load %q: %t, want %t", load, got, want)
+		}
+	}
+	tab := &table{Machine: machine{CPUs: 2, Load: "3.1 2.0 1.0"}}
+	var got strings.Builder
+	if err := tab.write(&got, false); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nthis machine was not quiet before the run (load 3.1 2.0 1.0 on 2 CPUs): only ratios say something\n\n"; !strings.Contains(got.String(), want) {
+		t.Errorf("the head lacks %q: %s", want, got.String())
+	}
+}
+
 func TestTableForMachines(t *testing.T) {
 	tab := &table{Machine: machine{CPUs: 2, Go: "go1.26"}, Events: 20, Seconds: 10, Seed: 7, Rows: []row{}}
 	tab.compare("start", "first poll", inTime, 3e6, 2e6, "loop")
