@@ -91,8 +91,8 @@ const (
 //	recorded            it has ended: its result, from the log
 //	none of these       it is made here
 //
-// Own calls are the member's. The others are a term's: Lead sets them and Follow
-// forgets them, and nothing but own calls is answered without a term.
+// Own calls are the member's. The others are a term's: between Follow and the
+// next Lead nothing but own calls is answered.
 //
 // Goroutines: one for each call that this member makes; Wait waits for them.
 type Calls struct {
