@@ -46,6 +46,9 @@ func TestWriteWaitsForSpace(t *testing.T) {
 			if err := tryWrite(j, update(2, 12, "l", "{}")); !errors.Is(err, journal.ErrDiskFull) {
 				t.Fatalf("TryWrite: %v, want ErrDiskFull", err)
 			}
+			if err := j.Check(); !errors.Is(err, journal.ErrDiskFull) {
+				t.Errorf("Check: %v, want ErrDiskFull", err)
+			}
 			if len(answer) > 0 {
 				t.Fatal("answered without space")
 			}

@@ -88,8 +88,8 @@ func (it *item) encode() error {
 // is told by log. It waits for its turn behind earlier calls of Write.
 //
 // Errors: ErrSuperseded if another leader took over; the journal has failed
-// then. ErrDiskFull and others from the operating system: nothing is known, and
-// Check may be tried again.
+// then. ErrDiskFull, also while records wait for space, and others from the
+// operating system: nothing is known, and Check may be tried again.
 func (j *Journal) Check() error {
 	answer := make(chan error, 1)
 	j.enqueue(&item{check: true, done: func(err error) { answer <- err }})
@@ -344,6 +344,9 @@ func (j *Journal) flush() error {
 func (j *Journal) check() error {
 	if err := j.Err(); err != nil {
 		return err
+	}
+	if len(j.held) > 0 {
+		return ErrDiskFull
 	}
 	err := j.inOrder()
 	switch {
