@@ -71,6 +71,19 @@ func (f *fleet) waitPoll(state string) {
 	})
 }
 
+// waitJournal waits until the leader says of its journal what contains text; ""
+// is nothing.
+func (f *fleet) waitJournal(text string) {
+	f.t.Helper()
+	eventually(f.t, 10*time.Second, func() string {
+		s := f.status()
+		if !strings.Contains(s.JournalError, text) || text == "" && s.JournalError != "" {
+			return fmt.Sprintf("the journal: %q, want %q", s.JournalError, text)
+		}
+		return ""
+	})
+}
+
 // TestFullDiskFindsNothingTwice: a batch that a full disk refused in half, and
 // took once there was little space, is found once by the next leader.
 func TestFullDiskFindsNothingTwice(t *testing.T) {
@@ -172,8 +185,10 @@ func TestFullDiskKeepsOrder(t *testing.T) {
 	close(hold)
 	say(t, server, 99, "refused"+strings.Repeat(" x", 2000)) // more than a page
 	f.waitPoll(polling.StateWaiting)
+	f.waitJournal("no space left")
 	disk.leave(512 << 10)
 	f.waitPending(0)
+	f.waitJournal("")
 	eventually(t, 10*time.Second, func() string {
 		if n := len(sentTexts(server)); n != chats*each+1 {
 			return fmt.Sprintf("%d replies", n)

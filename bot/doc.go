@@ -38,7 +38,8 @@
 //   - role.go, elect.go, leave.go: lead or follow, and what comes after either
 //   - term.go, sweep.go: a leadership and what it starts
 //   - source.go, sink.go: from Telegram into the journal and the hub
-//   - store.go: the hub's decisions into the journal
+//   - store.go, trouble.go: the hub's decisions into the journal, and what that
+//     suffers from
 //   - perform.go, reply.go: calls and replies to Telegram
 //   - access.go, status.go: who is denied, and what is told
 //
@@ -48,6 +49,5 @@
 // one that keeps file and socket in place. While the member follows, one
 // watches the leader; while it leads, one joins its own hub, one runs the hub,
 // and one opens the journal and then watches members. Run waits for all of
-// them, and for calls under way. A timer gives to the journal again what a full
-// disk refused.
+// them, and for calls under way.
 package bot

@@ -41,7 +41,7 @@ func (t *term) sendReply(ctx context.Context, it bus.Item) error {
 	if isLost(err) {
 		return t.finish(it, errTextLost.Error())
 	} else if err != nil {
-		return err
+		return store{t}.readable(err)
 	}
 	var reply storedReply
 	if err := json.Unmarshal(raw, &reply); err != nil {

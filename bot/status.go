@@ -14,16 +14,17 @@ import (
 // Status is what a member says of the bridge; field names are those of
 // `status --json`.
 type Status struct {
-	BotID       int64          `json:"bot_id"`
-	Role        string         `json:"role"` // of the answering member; "none" when read from files
-	Term        uint64         `json:"term"`
-	Leader      *LeaderStatus  `json:"leader"` // null: nobody leads
-	Members     []MemberStatus `json:"members"`
-	Counted     bool           `json:"-"`            // Pending and DeadLetters are known: by a leader that has read the journal
-	Pending     int            `json:"pending"`      // null unless Counted
-	DeadLetters int            `json:"dead_letters"` // null unless Counted
-	Poll        PollStatus     `json:"poll"`
-	Denied      []DeniedSender `json:"denied,omitempty"` // the last ten, as the leader saw them
+	BotID        int64          `json:"bot_id"`
+	Role         string         `json:"role"` // of the answering member; "none" when read from files
+	Term         uint64         `json:"term"`
+	Leader       *LeaderStatus  `json:"leader"` // null: nobody leads
+	Members      []MemberStatus `json:"members"`
+	Counted      bool           `json:"-"`                       // Pending and DeadLetters are known: by a leader that has read the journal
+	Pending      int            `json:"pending"`                 // null unless Counted
+	DeadLetters  int            `json:"dead_letters"`            // null unless Counted
+	JournalError string         `json:"journal_error,omitempty"` // why records or reads wait for the disk
+	Poll         PollStatus     `json:"poll"`
+	Denied       []DeniedSender `json:"denied,omitempty"` // the last ten, as the leader saw them
 }
 
 // plainStatus is Status without methods.
@@ -114,6 +115,7 @@ func (b *Bridge) statusAnswer(context.Context) any {
 	if t.isReady() {
 		s.Counted, s.Pending, s.DeadLetters = true, pending, len(t.journal.DeadLetters())
 	}
+	s.JournalError = t.trouble.text()
 	s.Denied = b.denied.recent()
 	return s
 }

@@ -79,7 +79,15 @@ func (s store) Body(seq uint64) ([]byte, error) {
 	if isLost(err) {
 		return nil, errTextLost
 	}
-	return body, err
+	return body, s.readable(err)
+}
+
+// readable notes the error of a read that may pass, and returns it.
+func (s store) readable(err error) error {
+	if err != nil && !errors.Is(err, journal.ErrClosed) && s.t.trouble.note(err) {
+		s.t.b.log.Warn().Err(err).Msg("journal cannot be read: what needs it waits")
+	}
+	return err
 }
 
 // Intend records that a call is about to be made.
@@ -115,7 +123,7 @@ func (s store) Result(request string) (bus.CallResult, error) {
 	case isLost(err) || err == nil && len(body) == 0:
 		return refusalResult(http.StatusBadGateway, bus.CodeUnknown, errors.New("the call was made, but its result was lost")), nil
 	case err != nil:
-		return bus.CallResult{}, err
+		return bus.CallResult{}, s.readable(err)
 	}
 	var r bus.CallResult
 	if err := json.Unmarshal(body, &r); err != nil {

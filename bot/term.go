@@ -29,6 +29,7 @@ type term struct {
 	opened   chan struct{}       // closed with either of lame and ready
 	ready    chan struct{}       // closed when journal is set and the hub is open
 	journal  *journal.Journal    // after ready
+	trouble  trouble             // of the journal
 
 	mu   sync.Mutex // guards room
 	room chan struct{}
@@ -266,8 +267,8 @@ func (t *term) watch() {
 		case <-look.C:
 			t.lookAtMembers()
 		case <-check.C:
-			if err := t.journal.Check(); err != nil {
-				t.b.log.Warn().Err(err).Msg("journal not checked")
+			if err := t.journal.Check(); err != nil && t.trouble.note(err) {
+				t.b.log.Warn().Err(err).Msg("journal is in trouble: what needs it waits")
 			}
 		case <-sweep.C:
 			t.sweep()
