@@ -113,6 +113,8 @@ func healthOf(s bot.Status) error {
 		return &errUnhealthy{"nobody leads"}
 	case s.Role != "leader":
 		return &errUnhealthy{fmt.Sprintf("the leader %s (pid %d) does not answer", s.Leader.Name, s.Leader.PID)}
+	case s.JournalError != "":
+		return &errUnhealthy{"the journal is in trouble: " + s.JournalError}
 	case s.Poll.State != polling.StatePolling && s.Poll.State != polling.StateFull && s.Poll.State != polling.StateStarting:
 		return &errUnhealthy{"polling does not succeed: " + cmp.Or(s.Poll.LastError, s.Poll.State)}
 	}
@@ -149,6 +151,9 @@ func printStatus(w io.Writer, s bot.Status, asJSON bool) error {
 		line("polling\t%s, %s, conflicts %d", s.Poll.State, lastPoll(s), s.Poll.Conflicts)
 		if s.Poll.LastError != "" {
 			line("last error\t%s", s.Poll.LastError)
+		}
+		if s.JournalError != "" {
+			line("journal\t%s", s.JournalError)
 		}
 	}
 	if s.Counted {
