@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 
 	"github.com/rs/zerolog"
@@ -32,7 +31,7 @@ func claim(d disk, dir string, term uint64, log zerolog.Logger) (found bool, err
 		case err != nil:
 			return false, err
 		case len(lower) == 0 && made:
-			tellBeyond(dir, log)
+			tellBeyond(dir, own, log)
 			return false, nil
 		case len(lower) == 0:
 			err = d.mkdir(own)
@@ -53,7 +52,7 @@ func claim(d disk, dir string, term uint64, log zerolog.Logger) (found bool, err
 			err = d.syncDir(dir)
 		}
 		if found || err != nil {
-			tellBeyond(dir, log)
+			tellBeyond(dir, own, log)
 			return found, wrap("take over journal directory", err)
 		}
 	}
@@ -86,10 +85,11 @@ func tellStray(d disk, dir string, terms []uint64, log zerolog.Logger) {
 	}
 }
 
-// tellBeyond tells of what is named like a term that there cannot be.
-func tellBeyond(dir string, log zerolog.Logger) {
-	for _, name := range beyondTerms(dir) {
-		log.Warn().Str(keyPath, filepath.Join(dir, name)).Uint64("highest", maxTerm).
-			Msg("the name is a number above the highest term: it is not read; remove it, or, if it is a journal that is wanted, stop all members and rename it to a number above its neighbours'")
+// tellBeyond tells of what is named like a term, or a file of this one, that there
+// cannot be.
+func tellBeyond(dir, own string, log zerolog.Logger) {
+	for _, path := range slices.Concat(listBeyond(dir, ""), listBeyond(own, logEnding)) {
+		log.Warn().Str(keyPath, path).Uint64("highest", maxNumber).
+			Msg("the name is a number above the highest there can be: it is not read; remove it, or, if it is a journal that is wanted, stop all members and rename it to a number above its neighbours'")
 	}
 }

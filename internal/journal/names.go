@@ -45,13 +45,13 @@ func checkDir(path string) (bool, error) {
 	return true, nil
 }
 
-// maxTerm is the highest term there can be, as everywhere. A directory with a
-// higher number was not made by a leader: it is not read, and no leader has to be
-// above it.
-const maxTerm = 1 << 52
+// maxNumber is the highest term there can be, as everywhere, and the highest
+// number of a file. What has a higher one was not made by a leader: it is not
+// read, and nothing has to be above it.
+const maxNumber = 1 << 52
 
 // listTerms returns the terms of which dir holds a directory, rising. Names of
-// other forms are nobody's business, and so are numbers above maxTerm.
+// other forms are nobody's business, and so are numbers above maxNumber.
 func listTerms(dir string) ([]uint64, error) {
 	if there, err := checkDir(dir); !there {
 		return nil, err
@@ -63,7 +63,7 @@ func listTerms(dir string) ([]uint64, error) {
 	var terms []uint64
 	for _, e := range entries {
 		term, ok := parseNumber(e.Name())
-		if !ok || term > maxTerm {
+		if !ok || term > maxNumber {
 			continue
 		}
 		if !e.IsDir() {
@@ -75,20 +75,22 @@ func listTerms(dir string) ([]uint64, error) {
 	return terms, nil
 }
 
-// beyondTerms returns the names in dir that are decimals above maxTerm.
-func beyondTerms(dir string) []string {
+// listBeyond returns the paths in dir whose names are numbers above maxNumber,
+// with the given ending.
+func listBeyond(dir, ending string) []string {
 	entries, _ := os.ReadDir(dir) // what fails has failed before, or does later
-	var names []string
+	var paths []string
 	for _, e := range entries {
-		if term, ok := parseNumber(e.Name()); ok && term > maxTerm {
-			names = append(names, e.Name())
+		name, ok := strings.CutSuffix(e.Name(), ending)
+		if number, is := parseNumber(name); ok && is && number > maxNumber {
+			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}
-	return names
+	return paths
 }
 
 // listFiles returns the numbers of the files with the given ending in a term's
-// directory, rising.
+// directory, rising, up to maxNumber.
 func listFiles(own, ending string) ([]uint64, error) {
 	entries, err := os.ReadDir(own)
 	if err != nil {
@@ -101,7 +103,7 @@ func listFiles(own, ending string) ([]uint64, error) {
 			continue
 		}
 		number, ok := parseNumber(name)
-		if !ok {
+		if !ok || number > maxNumber {
 			continue
 		}
 		if !e.Type().IsRegular() {

@@ -173,20 +173,34 @@ func TestSeveralTerms(t *testing.T) {
 	}
 }
 
-// What is named like a term that there cannot be is told and left alone, also
-// when it appears under a leader.
+// What is named like a term or a file that there cannot be is told and left alone,
+// also when it appears under a leader.
 func TestTermsBeyond(t *testing.T) {
-	dir := t.TempDir()
-	var log bytes.Buffer
-	for i, name := range []string{"9007199254740990", "18446744073709551615"} {
-		term := uint64(i + 5)
+	for _, name := range []string{"4503599627370497", "9007199254740990", "18446744073709551615"} {
+		dir, term := t.TempDir(), uint64(5)
 		if err := os.MkdirAll(filepath.Join(dir, name, "x"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		log.Reset()
-		j := takeOver(t, dir, term, journal.Options{Logger: zerolog.New(&log)})
-		if told := strings.Count(log.String(), filepath.Join(dir, name)); told != 1 {
-			t.Errorf("told %d times: %s", told, log.String())
+		own := filepath.Join(dir, fmt.Sprint(term))
+		j := takeOver(t, dir, term, journal.Options{})
+		write(t, j, update(1, int64(term), "l", "{}"))
+		if err := os.WriteFile(filepath.Join(own, name+".log"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		term++
+		j = takeOver(t, dir, term, journal.Options{Logger: zerolog.New(&log)})
+		own = filepath.Join(dir, fmt.Sprint(term))
+		for _, path := range []string{filepath.Join(dir, name), filepath.Join(own, name+".log")} {
+			if told := strings.Count(log.String(), path+`"`); told != 1 {
+				t.Errorf("%s was told %d times: %s", path, told, log.String())
+			}
+			if _, err := os.Lstat(path); err != nil {
+				t.Error(err)
+			}
+		}
+		if pending, _ := j.Live(); pending != 1 {
+			t.Errorf("%d pending, want 1", pending)
 		}
 		if err := os.RemoveAll(filepath.Join(dir, fmt.Sprint(term))); err != nil {
 			t.Fatal(err)
