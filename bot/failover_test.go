@@ -288,9 +288,12 @@ func TestF41WedgedPollLoop(t *testing.T) {
 	if gap > 6*time.Second {
 		t.Errorf("another led after %v, want at most 6 s", gap)
 	}
-	if !strings.Contains(f.output.String(), "own deadline passed") {
-		t.Error("the first one did not step down by itself")
-	}
+	eventually(t, 10*time.Second, func() string { // told when the step-down is done
+		if !strings.Contains(f.output.String(), "own deadline passed") {
+			return "the first one did not step down by itself"
+		}
+		return ""
+	})
 	waitSent(t, server, 10*time.Second, "m first", "m second")
 	f.waitMembers(2)
 	close(log.freed)
