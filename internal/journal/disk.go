@@ -75,10 +75,12 @@ func (d disk) mkdirAll(path string) error {
 // A logFile is one open file of the journal.
 type logFile struct {
 	*os.File
-	disk   disk
-	path   string
-	number uint64
-	end    int64 // where it ends by what was read or written
+	disk     disk
+	path     string
+	number   uint64
+	end      int64 // where it ends by what was read or written
+	rotateAt int64 // the end above which a new file is begun
+	dirty    bool  // something was written and not brought to disk
 }
 
 // create makes a new file to be written. It never opens one that is there.
@@ -120,7 +122,7 @@ func (f *logFile) Write(p []byte) (int, error) {
 		_ = f.Truncate(size - int64(n))
 		return n, err
 	}
-	f.end = size
+	f.end, f.dirty = size, true
 	return n, nil
 }
 
@@ -152,8 +154,10 @@ func (f *logFile) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Sync brings what was written to disk.
+// Sync brings what was written to disk. After an error nobody knows what is there
+// (fsync(2)), and a later success says nothing.
 func (f *logFile) Sync() error {
+	f.dirty = false
 	if err := f.disk.before("sync", f.path); err != nil {
 		return err
 	}

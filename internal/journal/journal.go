@@ -42,16 +42,12 @@ type Journal struct {
 	stopped chan struct{} // closed when run returned
 
 	// Of the goroutine of run alone.
-	held     []*item  // of Write, refused because the disk is full; in order
-	keep     []uint64 // numbers of files to be kept aside
-	broken   bool     // no file can be appended to: a new one is needed
-	dirty    bool     // something was written and not brought to disk
-	logged   int64    // size of the newest file after its snapshot
-	rotateAt int64    // logged at which a new file is begun
-	end      int64    // size of the newest file
-	buf      []byte
-	again    time.Time // before which renew is not tried again
-	refusal  error     // of its last attempt
+	held    []*item  // of Write, refused because the disk is full; in order
+	keep    []uint64 // numbers of files to be kept aside
+	broken  bool     // no file can be appended to: a new one is needed
+	buf     []byte
+	again   time.Time // before which renew is not tried again
+	refusal error     // of its last attempt
 }
 
 // TakeOver makes the journal in dir that of a term: it moves the directory of

@@ -50,10 +50,11 @@ func (j *Journal) begin() error {
 	if s, err = j.newFile((*snapshot).base); err != nil {
 		return err
 	}
+	s.f.rotateAt = s.off + j.o.RotateAt
 	j.mu.Lock()
 	j.files = append(j.files, s.f)
 	j.mu.Unlock()
-	j.broken, j.rotateAt = false, j.logged+j.o.RotateAt
+	j.broken = false
 	j.log.Warn().Str(keyPath, s.f.path).Msg("no space for a snapshot: carries the journal on without")
 	return nil
 }
@@ -160,6 +161,7 @@ func (j *Journal) createNext() (*logFile, error) {
 
 // adopt makes the file of a snapshot the one that is appended to.
 func (j *Journal) adopt(s *snapshot) {
+	s.f.rotateAt = s.off + max(j.o.RotateAt, s.off)
 	j.mu.Lock()
 	old := j.files
 	j.files = []*logFile{s.f}
@@ -174,8 +176,7 @@ func (j *Journal) adopt(s *snapshot) {
 	for _, f := range old {
 		_ = f.Close()
 	}
-	j.broken, j.dirty = false, false
-	j.logged, j.rotateAt = 0, max(j.o.RotateAt, s.off)
+	j.broken = false
 }
 
 // removeOlder removes the files below number; those that may still be wanted it

@@ -165,8 +165,8 @@ func (j *Journal) run() {
 			_ = j.flush()
 			return
 		}
-		if j.dirty != armed {
-			armed = j.dirty
+		if dirty := j.dirty(); dirty != armed {
+			armed = dirty
 			timer.Stop()
 			if armed {
 				timer.Reset(j.o.SyncWithin)
@@ -261,9 +261,9 @@ func (j *Journal) append(items []*item) error {
 		}
 		lines = j.buf
 	}
-	if j.logged > j.rotateAt && !j.broken {
+	if !j.broken && j.newest().end > j.newest().rotateAt {
 		if err := j.renew(); err != nil && !j.broken {
-			j.rotateAt = j.logged + j.o.RotateAt
+			j.newest().rotateAt = j.newest().end + j.o.RotateAt
 			j.log.Warn().Err(err).Int64("again_after", j.o.RotateAt).Msg("journal cannot begin a new file, goes on in the old one")
 		}
 	}
@@ -297,7 +297,6 @@ func (j *Journal) write(lines []byte) (at int64, err error) {
 		j.broken = true
 		return 0, wrap("write journal", err)
 	}
-	j.dirty = true
 	return at, nil
 }
 
@@ -312,7 +311,6 @@ func (j *Journal) fold(items []*item, at int64) {
 		for i := range it.records {
 			j.index.fold(&it.records[i], span{file, at, it.lengths[i]})
 			at += int64(it.lengths[i])
-			j.logged += int64(it.lengths[i])
 		}
 	}
 	j.mu.Unlock()
@@ -326,12 +324,12 @@ func (j *Journal) tellDropped() {
 	}
 }
 
-// flush brings to disk what was written. If that fails nobody can know what is
-// there (fsync(2)), so the term ends.
+// dirty reports whether something was written and not brought to disk.
+func (j *Journal) dirty() bool { return len(j.files) > 0 && j.newest().dirty }
+
+// flush brings to disk what was written. If that fails the term ends.
 func (j *Journal) flush() error {
-	dirty := j.dirty
-	j.dirty = false
-	if err := j.Err(); err != nil || !dirty {
+	if err := j.Err(); err != nil || !j.dirty() {
 		return err
 	}
 	if err := j.newest().Sync(); err != nil {
