@@ -113,10 +113,11 @@ func formOf(kind []byte) (form, bool) {
 // unknown members and kinds are tolerated; a member that is null counts as
 // absent. The result keeps nothing of raw.
 //
-// The error is an *UnreadableError when the id is missing, or when the kind is
-// known and its holder, sender, chat, thread or message id is of a wrong type,
-// or when there are two known kinds. The facts then hold what could be read.
-// For bytes that are no JSON it may or may not be an error. Inspect is pure.
+// The error is an *UnreadableError when raw is no JSON, or nested deeper than
+// encoding/json takes (10,000 levels), when the id is missing, or when the kind is
+// known and its holder, sender, chat, thread or message id is of a wrong type, or
+// when there are two known kinds. The facts then hold what could be read; the id
+// also where quotes and brackets alone show where it is. Inspect is pure.
 func Inspect(raw []byte) (Facts, error) {
 	r := reader{}
 	kind, known, body := r.outer(raw)
