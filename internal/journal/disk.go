@@ -80,6 +80,7 @@ type logFile struct {
 	number   uint64
 	end      int64 // where it ends by what was read or written
 	rotateAt int64 // the end above which a new file is begun
+	bare     int64 // the end of its base, if it has no snapshot
 	dirty    bool  // something was written and not brought to disk
 }
 

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"errors"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -82,6 +83,50 @@ func TestCloseWithFullDisk(t *testing.T) {
 	mustDo(t, j.Close())
 	if err := <-answer; !errors.Is(err, journal.ErrDiskFull) {
 		t.Errorf("got %v, want ErrDiskFull", err)
+	}
+}
+
+// A record that does not fit leaves nothing behind, however often it is tried:
+// what little space there is stays free.
+func TestFullDiskIsNotFilledByRetries(t *testing.T) {
+	dir := t.TempDir()
+	var (
+		o       = journal.Options{RetryAfter: time.Millisecond}
+		full    atomic.Bool
+		creates int
+		writes  int // to the file made last
+	)
+	journal.SetFault(&o, func(op, _ string) error {
+		switch op {
+		case "create":
+			creates, writes = creates+1, 0
+		case "write":
+			writes++
+			if full.Load() && (creates%2 == 0 || writes > 1) { // neither snapshots nor records fit, a base does
+				return syscall.ENOSPC
+			}
+		}
+		return nil
+	})
+	j := takeOver(t, dir, 1, o)
+	write(t, j, update(1, 11, "l", "{}"))
+	full.Store(true)
+	for range 30 {
+		if err := tryWrite(j, assign(1, 1)); !errors.Is(err, journal.ErrDiskFull) {
+			t.Fatal(err)
+		}
+	}
+	if creates < 40 {
+		t.Errorf("%d files were begun, want two for each try", creates)
+	}
+	if names := files(t, filepath.Join(dir, "1")); names != "1.log" {
+		t.Errorf("files %s", names)
+	}
+	full.Store(false)
+	waitWrite(t, j, assign(1, 1))
+	want := dump(t, j)
+	if got := dump(t, takeOver(t, dir, 2, journal.Options{})); got != want {
+		t.Errorf("after takeover\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -50,13 +50,27 @@ func (j *Journal) begin() error {
 	if s, err = j.newFile((*snapshot).base); err != nil {
 		return err
 	}
-	s.f.rotateAt = s.off + j.o.RotateAt
+	s.f.rotateAt, s.f.bare = s.off+j.o.RotateAt, s.off
 	j.mu.Lock()
 	j.files = append(j.files, s.f)
 	j.mu.Unlock()
 	j.broken = false
 	j.log.Warn().Str(keyPath, s.f.path).Msg("no space for a snapshot: carries the journal on without")
 	return nil
+}
+
+// dropBare removes the newest file if it has nothing but its base: the next
+// attempt makes another one, and there is little space.
+func (j *Journal) dropBare() {
+	f := j.newest()
+	if f.end != f.bare {
+		return
+	}
+	j.mu.Lock()
+	j.files = j.files[:len(j.files)-1]
+	j.mu.Unlock()
+	_ = f.Close()
+	_ = j.disk.remove(f.path)
 }
 
 // canCarryOn reports whether what is live is in files that will be read.

@@ -295,6 +295,7 @@ func (j *Journal) write(lines []byte) (at int64, err error) {
 	at = f.end
 	if _, err := f.Write(lines); err != nil {
 		j.broken = true
+		j.dropBare()
 		return 0, wrap("write journal", err)
 	}
 	return at, nil
