@@ -166,6 +166,10 @@ func (j *Journal) createNext() (*logFile, error) {
 				number = max(number, numbers[len(numbers)-1])
 			}
 		}
+		if number >= maxNumber { // a file above it would not be read
+			return nil, unusable(filePath(j.own, number, logEnding), "has the highest number that there can be",
+				"stop all members and rename it to the number after its predecessor's")
+		}
 		f, err := j.disk.create(filePath(j.own, number+1, logEnding), number+1)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, wrap("begin journal file", err)

@@ -234,6 +234,7 @@ func TestUnusable(t *testing.T) {
 		{"directory for a file", "journal/4/1.log", mkdir, "move it away"},
 		{"link for a file", "journal/4/1.log", link, "move it away"},
 		{"newer version", "journal/4/1.log", file, "start the newer tgbridge"},
+		{"the highest number", "journal/4/4503599627370496.log", func(path string) error { return os.WriteFile(path, nil, 0o600) }, "rename it"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
