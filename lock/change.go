@@ -81,8 +81,12 @@ func (l *Lock) nextTerm(e Entry, atLeast uint64) (uint64, error) {
 			highest = max(highest, term)
 		}
 	}
-	if highest >= MaxTerm {
+	switch {
+	case atLeast >= MaxTerm:
 		return 0, fmt.Errorf("no term above %d can be given", uint64(MaxTerm))
+	case highest >= MaxTerm:
+		return 0, &UnusableError{Path: l.o.Dir, Problem: fmt.Sprintf("something in it shows the term %d, above which there is none", uint64(MaxTerm)),
+			Remedy: "stop all members, look for the number in " + registryName + ", in " + membersDir + " and in names, and move away what has it"}
 	}
 	return highest + 1, nil
 }

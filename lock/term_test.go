@@ -186,6 +186,23 @@ func TestTermBeyondUnderALeader(t *testing.T) {
 	})
 }
 
+// TestNoTermIsLeft: it is said where to look, and nothing is given.
+func TestNoTermIsLeft(t *testing.T) {
+	dir := newDir(t)
+	o := testOptions(dir, openMember(t, dir))
+	o.Floor = func() (uint64, error) { return lock.MaxTerm, nil }
+	l, err := lock.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := l.Acquire(ctx, lock.Plain, nil)
+	if res.Acquired || !lock.IsUnusable(err) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "4503599627370496") {
+		t.Errorf("%+v %v", res, err)
+	}
+	mustOwn(t, l, false)
+	noDebris(t, dir)
+}
+
 func TestFloorFails(t *testing.T) {
 	dir := newDir(t)
 	o := testOptions(dir, openMember(t, dir))
