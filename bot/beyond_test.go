@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"tgbridge/bot"
+	"tgbridge/bus"
 	"tgbridge/internal/botapitest"
 )
 
@@ -149,6 +152,31 @@ func TestS16TermsBeyondUnderALeader(t *testing.T) {
 			t.Errorf("%s ended: %v", m.name, m.err)
 		default:
 		}
+	}
+}
+
+// TestTermBeyondInJoin: a member that says it saw such a term is refused, and the
+// leader does not rise above it.
+func TestTermBeyondInJoin(t *testing.T) {
+	t.Parallel()
+	f, server := newFleet(t)
+	f.run(f.options("m1"), echo("m1"))
+	f.waitMembers(1)
+	lead, _ := f.leader()
+	c := f.client(lead)
+	defer c.Close()
+	for _, highest := range []uint64{1<<51 + 1, 1 << 52, math.MaxUint64} {
+		_, err := c.Join(t.Context(), bus.JoinRequest{
+			Instance: "test-command", Name: "other", HighestTerm: highest, Concurrency: 1, Settings: bot.SettingsOf(f.options("other")),
+		})
+		if !bus.IsRefused(err, bus.CodeBody) {
+			t.Errorf("%d: %v, want a refusal", highest, err)
+		}
+	}
+	say(t, server, 42, "hello")
+	waitSent(t, server, 10*time.Second, "m1 hello")
+	if e, _ := f.leader(); !e.SameOwner(lead) {
+		t.Errorf("term %d, want %d", e.Epoch, lead.Epoch)
 	}
 }
 

@@ -52,7 +52,11 @@ func join(h *Hub, w http.ResponseWriter, r *http.Request) error {
 	if err := j.validate(r.Header.Get(HeaderInstance)); err != nil {
 		return refuse(http.StatusBadRequest, CodeBody, err.Error())
 	}
-	if j.HighestTerm > h.Term() {
+	switch {
+	case j.HighestTerm <= h.Term():
+	case j.HighestTerm > maxSeen:
+		return refuse(http.StatusBadRequest, CodeBody, fmt.Sprintf("highest_term %d is above any term", j.HighestTerm))
+	default:
 		h.o.HigherTerm(j.HighestTerm)
 		return refuseTerm(h, fmt.Sprintf("term %d was seen, above this leader's %d; it takes a higher one, join again",
 			j.HighestTerm, h.Term()))

@@ -9,8 +9,9 @@ import (
 // maxID is how long the id of a delivery or a request may be, in bytes.
 const maxID = 200
 
-// maxTerm leaves terms above it: what every language's numbers hold is 2^53-1.
-const maxTerm = 1 << 52
+// maxSeen is the highest term that a leader rises above because a member says
+// that it saw it: the highest that there can be is 2^52, and terms must be left.
+const maxSeen = 1 << 51
 
 // validate checks what a member says of itself.
 func (j *JoinRequest) validate(instance string) error {
@@ -23,9 +24,6 @@ func (j *JoinRequest) validate(instance string) error {
 		return errors.New("name must have 1 to 300 bytes and no control characters")
 	case j.Concurrency < 1 || j.Concurrency > 10_000:
 		return errors.New("concurrency must be 1 to 10000")
-	}
-	if j.HighestTerm > maxTerm {
-		return fmt.Errorf("highest_term %d is above any term", j.HighestTerm)
 	}
 	for _, a := range j.Finished {
 		if err := a.validate(); err != nil {
