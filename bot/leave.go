@@ -2,6 +2,7 @@ package bot
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -17,28 +18,29 @@ func (r *role) abdicate(t *term) {
 	r.toldToStop()
 	ctx, cancel := context.WithDeadline(r.life, r.told.Add(stopWithin))
 	defer cancel()
-	r.setRole(lock.RoleLeaving, t.number)
+	r.b.draining.Store(true) // the lease is exercised: the member beats
+	defer r.b.draining.Store(false)
 	if err := r.b.poller.Suspend(ctx); err != nil {
 		r.b.log.Warn().Err(err).Msg("polling not suspended in time")
 	}
-	r.drain(r.told.Add(drainWithin), func() bool { return t.hub.HasHeirs() || r.nothingInHand() && t.hub.Idle() })
-	// A release that comes late is better than none.
-	release, cancelRelease := context.WithTimeout(r.life, releaseWithin)
-	defer cancelRelease()
-	if _, err := r.b.poller.Stop(release); err != nil {
+	r.setRole(lock.RoleLeaving, t.number)
+	r.drain(r.told.Add(drainWithin), func() bool {
+		return t.hub.HasHeirs() || r.nothingInHand() && t.hub.Idle() || errors.Is(r.b.checkLeads(ctx), errNotLeading)
+	})
+	if _, err := r.b.poller.Stop(ctx); err != nil {
 		r.b.log.Warn().Err(err).Msg("lease not released")
 	}
 	r.endTerm("")
 }
 
-// releaseWithin bounds the release of the lease, which takes some milliseconds.
-const releaseWithin = time.Second
-
 // toldToStop notes the instant from which the times of a stop count.
 func (r *role) toldToStop() {
-	if r.told.IsZero() {
-		r.told = time.Now()
+	if !r.told.IsZero() {
+		return
 	}
+	r.told = time.Now()
+	running, unconfirmed := r.b.worker.InHand()
+	r.b.log.Info().Int("in_hand", running+unconfirmed).Msg("stopping")
 }
 
 func (r *role) setRole(role lock.Role, number uint64) {
@@ -109,23 +111,29 @@ func (r *role) leave() error {
 	return nil
 }
 
+// leadWithin is until when a leaving member begins to lead: to take a journal
+// over takes time, too.
+const leadWithin = 4 * time.Second
+
 // sayGoodbye joins leaders as a leaving member until ctx ends. Told is closed
 // at the first welcome, or when nobody is there to be told. Where all are told
 // to stop at once a leader may have gone, trusting in heirs that had not been
-// told yet: a member that has something in hand and nobody to tell of it then
-// leads itself, as one without heirs that stops, and takes in the outcomes of
-// all.
+// told yet, or hang: a member that has something in hand and nobody to tell of
+// it then leads itself, as one without heirs that stops, and takes in the
+// outcomes of all.
 func (r *role) sayGoodbye(ctx context.Context, told chan struct{}) {
 	tell := sync.OnceFunc(func() { close(told) })
 	defer tell()
+	patience := time.Now().Add(heirPatience)
 	for ctx.Err() == nil {
 		if state, e, err := r.b.lease.State(); err == nil {
 			p := decide(situation{self: r.self, present: e, judged: state})
 			switch {
 			case p.join:
 				_ = r.b.followUntilLost(ctx, e, func(bus.Message) { tell() })
-			case r.othersPresent():
-			case r.nothingInHand(), time.Since(r.told) >= drainWithin:
+				patience = time.Now().Add(heirPatience)
+			case r.othersPresent() && time.Now().Before(patience):
+			case r.nothingInHand(), time.Since(r.told) >= leadWithin:
 				tell()
 			default:
 				_, _ = r.lead(ctx, p) // it is tried again

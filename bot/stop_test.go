@@ -142,6 +142,41 @@ func TestF12WorkIsEnded(t *testing.T) {
 	f.stopped(t)
 }
 
+// TestF12HeirIsFrozen: the only heir is frozen when the leader is told to stop;
+// the outcome of the work in hand is taken in all the same, and nothing is run
+// again when the heir wakes.
+func TestF12HeirIsFrozen(t *testing.T) {
+	t.Parallel()
+	f, server := newFleet(t)
+	m := f.start("m1", "TEST_WORK=500ms")
+	f.waitMembers(1)
+	heir := f.start("m2", "TEST_WORK=500ms")
+	f.waitMembers(2)
+	for chat := range int64(8) { // some of them are m1's
+		say(t, server, 100+chat, fmt.Sprint("work ", chat))
+	}
+	eventually(t, 10*time.Second, func() string {
+		if n := len(f.runs()); n < 8 {
+			return fmt.Sprintf("%d handlers began", n)
+		}
+		return ""
+	})
+	heir.signal(t, syscall.SIGSTOP)
+	m.signal(t, syscall.SIGTERM)
+	m.wait(t, 6*time.Second)
+	heir.signal(t, syscall.SIGCONT)
+	f.waitMembers(1)
+	eventually(t, 10*time.Second, func() string {
+		if n := len(sentTexts(server)); n < 8 {
+			return fmt.Sprintf("%d were answered", n)
+		}
+		return ""
+	})
+	if runs := f.runs(); len(runs) != 8 {
+		t.Errorf("handlers ran %d times: %+v", len(runs), runs)
+	}
+}
+
 // TestS10StopWhileTelegramFails: a stop always ends, whatever Telegram answers;
 // the reply that could not be sent is sent after the next start, once.
 func TestS10StopWhileTelegramFails(t *testing.T) {
