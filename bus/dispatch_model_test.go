@@ -87,7 +87,7 @@ func (m *model) apply(a bus.Action) {
 		if v.state != "assigned" || a.Item.Attempt != v.attempt {
 			m.fail("finish of %s/%d, which is %s in attempt %d", a.Item.ID, a.Item.Attempt, v.state, v.attempt)
 		}
-		if a.Dead != "" && v.attempt < modelAttempts {
+		if a.Dead != "" && a.Dead != "lost" && v.attempt < modelAttempts { // see giveUp
 			m.fail("%s given up in attempt %d", a.Item.ID, v.attempt)
 		}
 		m.takeFrom(a.Item.ID, v)
@@ -328,6 +328,26 @@ func (m *model) ack(t *rapid.T) {
 	m.take()
 }
 
+func (m *model) giveUp(t *rapid.T) {
+	instance, to := m.member("member")
+	for _, id := range sortedKeys(m.deliveries) {
+		v, attempt := m.deliveries[id], to.has[id]
+		if !rapid.Bool().Draw(t, "lost") {
+			continue
+		}
+		m.d.GiveUp(m.now, instance, bus.Held{Delivery: id, Attempt: attempt + 1}, "late") // not this one
+		if attempt == 0 {
+			attempt = v.attempt
+		}
+		_, held := to.has[id]
+		m.d.GiveUp(m.now, instance, bus.Held{Delivery: id, Attempt: attempt}, "lost")
+		m.take()
+		if held && v.state != "replying" {
+			m.fail("%s was given up, and is %s", id, v.state)
+		}
+	}
+}
+
 func (m *model) replyDone(t *rapid.T) {
 	for _, id := range sortedKeys(m.deliveries) {
 		if v := m.deliveries[id]; v.state == "replying" && rapid.Bool().Draw(t, "sent") {
@@ -376,6 +396,7 @@ func TestDispatcherModel(t *testing.T) {
 			"awake":       m.awake,
 			"ack":         m.ack,
 			"ack again":   m.ack,
+			"giveUp":      m.giveUp,
 			"replyDone":   m.replyDone,
 			"advance": func(t *rapid.T) {
 				m.advance(time.Duration(rapid.IntRange(1, 4000).Draw(t, "ms")) * time.Millisecond)
