@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"tgbridge/bus"
+	"tgbridge/internal/journal"
 	"tgbridge/internal/telegram"
 	"tgbridge/lock"
 )
@@ -85,4 +86,9 @@ func Sweep(b *Bridge) bool {
 		t.sweep()
 	}
 	return t != nil
+}
+
+// StoredResult returns the result of a call as a leader reads it.
+func StoredResult(j *journal.Journal, request string) (bus.CallResult, error) {
+	return store{&term{journal: j}}.Result(request)
 }
