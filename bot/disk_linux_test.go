@@ -216,3 +216,35 @@ func TestFullDiskKeepsOrder(t *testing.T) {
 	f.waitLeader(before.InstanceID)
 	f.waitPending(0)
 }
+
+// TestFullDiskDoesNotEndTheTerm: a batch of which nothing is to be recorded, as
+// its sender is denied, is waited with like any other while the disk is full.
+func TestFullDiskDoesNotEndTheTerm(t *testing.T) {
+	f, server := newFleet(t)
+	disk := f.onSmallDisk(1 << 20)
+	hold := make(chan struct{})
+	o := f.options("m1")
+	o.AllowAll, o.AllowedUsers = false, []int64{42}
+	f.run(o, bot.HandlerFunc(func(ctx context.Context, _ *bot.Update) (bot.Reply, error) {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return bot.Reply{}, context.Cause(ctx)
+		}
+		return bot.Reply{Text: strings.Repeat("long ", 1000)}, nil // more than a page
+	}))
+	f.waitMembers(1)
+	say(t, server, 42, "hello")
+	f.waitPending(1)
+	disk.leave(0)
+	close(hold)
+	f.waitJournal("no space left")
+	say(t, server, 43, "denied")
+	f.waitPoll(polling.StateWaiting)
+	disk.leave(512 << 10)
+	f.waitPending(0)
+	f.waitPoll(polling.StatePolling)
+	if s := f.status(); s.Term != 1 {
+		t.Errorf("term %d, want the first", s.Term)
+	}
+}

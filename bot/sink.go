@@ -53,20 +53,26 @@ func (s sink) Commit(ctx context.Context, batch []polling.Update, unreadable []j
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if errors.Is(err, journal.ErrDiskFull) { // as polling knows it, on every system
-			err = fmt.Errorf("%w: %w", syscall.ENOSPC, err)
-		}
 		if err != nil {
-			return fmt.Errorf("journal updates: %w", err)
+			return fmt.Errorf("journal updates: %w", asPollingKnows(err))
 		}
 		if err := t.hub.Add(in.items); err != nil {
 			return err
 		}
 	}
 	if err := t.journal.Check(); err != nil {
-		return fmt.Errorf("check journal: %w", err)
+		return fmt.Errorf("check journal: %w", asPollingKnows(err))
 	}
 	return nil
+}
+
+// asPollingKnows makes the error that says that the disk is full on every system
+// of journal.ErrDiskFull.
+func asPollingKnows(err error) error {
+	if errors.Is(err, journal.ErrDiskFull) {
+		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)
+	}
+	return err
 }
 
 // Confirmed forgets what Telegram has forgotten.
