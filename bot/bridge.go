@@ -47,7 +47,7 @@ var (
 // over to takes in outcomes, and from when handlers are cancelled.
 const (
 	stopWithin   = 5 * time.Second
-	drainWithin  = 4700 * time.Millisecond // the rest is for the release of the lease
+	drainWithin  = 4700 * time.Millisecond // the rest is for the release of the lease, which takes some milliseconds
 	cancelWithin = 2500 * time.Millisecond
 )
 
@@ -100,7 +100,9 @@ type Bridge struct {
 	watched atomic.Pointer[watch] // the leader that this member follows
 	proven  atomic.Bool           // Telegram has taken the token: this member followed a leader
 	rewatch chan struct{}         // has a token when watched was set
-	tasks   sync.WaitGroup
+	// draining: the lease is kept without polling, to take in outcomes.
+	draining atomic.Bool
+	tasks    sync.WaitGroup
 }
 
 // New checks the options and returns a Bridge that has touched nothing yet. The

@@ -56,9 +56,10 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // beat raises the member's beat if the member gets on: as leader if the poll loop
-// does, and in any role if the worker does.
+// does or outcomes are taken in before a stop, and in any role if the worker does.
 func (b *Bridge) beat(now time.Time) error {
-	if !b.poller.Progress().Progressing(now) || b.worker.Stuck(b.o.StaleAfter*8/10) {
+	leads := b.poller.Progress().Progressing(now) || b.draining.Load()
+	if !leads || b.worker.Stuck(b.o.StaleAfter*8/10) {
 		return nil
 	}
 	return b.member.Beat()

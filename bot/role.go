@@ -105,6 +105,7 @@ func (r *role) lead(ctx context.Context, p plan) (past, error) {
 	r.endTerm("")
 	switch {
 	case r.ctx.Err() != nil:
+		r.b.log.Debug().Err(err).Msg("does not lead any more before it stops")
 		return r.past, nil
 	case lock.IsUnusable(err), errors.Is(err, journal.ErrUnusable):
 		return r.past, fmt.Errorf("%w: %w", ErrState, err)

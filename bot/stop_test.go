@@ -359,3 +359,40 @@ func TestF12ThreeSignals(t *testing.T) {
 		f.stopped(t)
 	})
 }
+
+// TestG3DrainingLeaderIsNotHung: members that stop at the same time, with work
+// that lasts longer than stale-after, leave the lease to the one that takes in
+// their outcomes, and nothing is handled again.
+func TestG3DrainingLeaderIsNotHung(t *testing.T) {
+	t.Parallel()
+	f, server := newFleet(t)
+	f.extra = []string{"TEST_WORK=2300ms", quickSetting(t)} // stale after 1.5 s
+	m1 := f.start("m1")
+	f.waitMembers(1)
+	m2 := f.start("m2")
+	f.waitMembers(2)
+	const lanes = 12
+	for i := range lanes {
+		say(t, server, int64(100+i), fmt.Sprint("w", i))
+	}
+	eventually(t, 10*time.Second, func() string {
+		if n := len(f.runs()); n < lanes {
+			return fmt.Sprint(n, " are being handled")
+		}
+		return ""
+	})
+	led, _ := f.leader()
+	m1.signal(t, syscall.SIGTERM)
+	m2.signal(t, syscall.SIGTERM)
+	m1.wait(t, 8*time.Second)
+	m2.wait(t, 8*time.Second)
+	if e, held := f.leader(); held || e.Epoch != led.Epoch {
+		t.Errorf("held %v, term %d, want that of the drain, %d", held, e.Epoch, led.Epoch)
+	}
+	f.start("m3")
+	f.waitMembers(1)
+	f.waitPending(0)
+	if runs := f.runs(); len(runs) != lanes {
+		t.Errorf("handled %d times, want once each of %d: %v", len(runs), lanes, runs)
+	}
+}
