@@ -1,13 +1,16 @@
 package journal_test
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
 
 	"tgbridge/internal/journal"
@@ -91,7 +94,8 @@ func TestCloseWithFullDisk(t *testing.T) {
 func TestFullDiskIsNotFilledByRetries(t *testing.T) {
 	dir := t.TempDir()
 	var (
-		o       = journal.Options{RetryAfter: time.Millisecond}
+		log     bytes.Buffer
+		o       = journal.Options{RetryAfter: time.Millisecond, Logger: zerolog.New(&log)}
 		full    atomic.Bool
 		creates int
 		writes  int // to the file made last
@@ -121,6 +125,9 @@ func TestFullDiskIsNotFilledByRetries(t *testing.T) {
 	}
 	if names := files(t, filepath.Join(dir, "1")); names != "1.log" {
 		t.Errorf("files %s", names)
+	}
+	if n := strings.Count(log.String(), "\n"); n > 2 {
+		t.Errorf("told %d times:\n%s", n, log.String())
 	}
 	full.Store(false)
 	waitWrite(t, j, assign(1, 1))

@@ -55,7 +55,6 @@ func (j *Journal) begin() error {
 	j.files = append(j.files, s.f)
 	j.mu.Unlock()
 	j.broken = false
-	j.log.Warn().Str(keyPath, s.f.path).Msg("no space for a snapshot: carries the journal on without")
 	return nil
 }
 

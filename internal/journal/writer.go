@@ -298,6 +298,9 @@ func (j *Journal) write(lines []byte) (at int64, err error) {
 		j.dropBare()
 		return 0, wrap("write journal", err)
 	}
+	if at == f.bare {
+		j.log.Warn().Str(keyPath, f.path).Msg("no space for a snapshot: carries the journal on without")
+	}
 	return at, nil
 }
 
