@@ -15,7 +15,7 @@ import (
 // runMember runs a member until it is told to stop. Make returns its handler,
 // and may start, with ctx, what ends with the member.
 func (c *cli) runMember(cmd *cobra.Command, make func(ctx context.Context, cfg config.Config, b *bot.Bridge, log zerolog.Logger) bot.Handler) error {
-	defer surviveClosedPipes()() // from the first line of the log on
+	surviveClosedPipes() // from the first line of the log to the last, which is written when this has returned
 	cfg, err := c.loadMemberConfig(cmd)
 	if err != nil {
 		return err
