@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 )
 
 // A disk is the operations by which the journal changes the file system, and
@@ -78,10 +79,11 @@ type logFile struct {
 	disk     disk
 	path     string
 	number   uint64
-	end      int64 // where it ends by what was read or written
-	rotateAt int64 // the end above which a new file is begun
-	bare     int64 // the end of its base, if it has no snapshot
-	dirty    bool  // something was written and not brought to disk
+	end      int64       // where it ends by what was read or written
+	rotateAt int64       // the end above which a new file is begun
+	bare     int64       // the end of its base, if it has no snapshot
+	dirty    bool        // something was written and not brought to disk
+	damaged  atomic.Bool // a line was read that is not what it was
 }
 
 // create makes a new file to be written. It never opens one that is there.
@@ -182,7 +184,7 @@ func (f *logFile) check(appended bool) error {
 		return errGone
 	case err != nil:
 		return err
-	case open.Size() < f.end, appended && open.Size() > f.end:
+	case open.Size() < f.end, appended && open.Size() > f.end, f.damaged.Load():
 		return errAltered
 	}
 	return nil

@@ -197,6 +197,38 @@ func TestTakeOverWithFullDisk(t *testing.T) {
 	}
 }
 
+// A predecessor that was frozen may append to its open file, which is the newest
+// there is while there is no space for one: what it writes is not read, and keeps
+// no records from the disk.
+func TestPredecessorWritesWhileDiskIsFull(t *testing.T) {
+	dir := t.TempDir()
+	old := takeOver(t, dir, 1, journal.Options{})
+	write(t, old, update(1, 11, "l", `"`+strings.Repeat("x", 600<<10)+`"`))
+	var full atomic.Bool
+	full.Store(true)
+	o := journal.Options{RetryAfter: time.Millisecond}
+	journal.SetFault(&o, func(op, path string) error {
+		if info, err := os.Stat(path); op == "write" && (full.Load() || err == nil && info.Size() > 200<<10) {
+			return syscall.ENOSPC // later there is space for a record, not for a snapshot
+		}
+		return nil
+	})
+	j := takeOver(t, dir, 2, o)
+	write(t, old, assign(1, 1))
+	full.Store(false)
+	answer := make(chan error, 1)
+	j.Write([]journal.Record{outcome(1, `"r"`)}, true, func(err error) { answer <- err })
+	select {
+	case err := <-answer:
+		mustDo(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the write waits although there is space for it")
+	}
+	if reply, err := j.Reply(1); err != nil || string(reply) != `"r"` {
+		t.Errorf("reply %q, %v", reply, err)
+	}
+}
+
 // Where there is no space for a snapshot, but for records, they go to a file
 // that carries the older ones on, until there is space or less is live.
 func TestNoSpaceForSnapshot(t *testing.T) {

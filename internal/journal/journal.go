@@ -237,6 +237,9 @@ func (j *Journal) read(where func(*index) span) ([]byte, error) {
 		if errors.Is(err, os.ErrClosed) {
 			continue // a rotation came between: the line stands elsewhere now
 		}
+		if errors.Is(err, ErrDamaged) {
+			f.damaged.Store(true) // a new file is begun with the next Check
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -367,7 +367,7 @@ func (j *Journal) check() error {
 // written, and errors of the operating system.
 func (j *Journal) inOrder() error {
 	for i, f := range j.files {
-		if err := f.check(i == len(j.files)-1); err != nil {
+		if err := f.check(i == len(j.files)-1 && !j.broken); err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
 	}
