@@ -56,8 +56,8 @@ type Runner struct {
 	// is in running, and while orphans are collected, so that no command is
 	// taken for an orphan.
 	mu      sync.Mutex
-	running map[int]bool  // pids that a Run waits for
-	changed chan struct{} // told when running shrinks; nil unless orphans are collected
+	running map[int]*exec.Cmd // by pid: what a Run waits for
+	changed chan struct{}     // told when running shrinks; nil unless orphans are collected
 }
 
 // Run runs a command to its end. A command that ran is no error, whatever its
@@ -133,10 +133,20 @@ func (r *Runner) start(cmd *exec.Cmd) error {
 		return err
 	}
 	if r.running == nil {
-		r.running = map[int]bool{}
+		r.running = map[int]*exec.Cmd{}
 	}
-	r.running[cmd.Process.Pid] = true
+	r.running[cmd.Process.Pid] = cmd
 	return nil
+}
+
+// KillAll kills all commands that run now, with their groups, and waits for
+// nothing. It is for a process that ends at once.
+func (r *Runner) KillAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, cmd := range r.running {
+		kill(cmd)
+	}
 }
 
 // forget drops the pid of a command that was waited for.

@@ -55,7 +55,7 @@ func (r *Runner) reap() error {
 		if err != nil {
 			return err
 		}
-		if pid == 0 || r.running[pid] {
+		if pid == 0 || r.running[pid] != nil {
 			return nil
 		}
 		if _, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); err != nil {
