@@ -24,7 +24,7 @@ func (s Settings) compare(member Settings) (notices []string, err error) {
 		}
 	}
 	if times != nil {
-		return nil, fmt.Errorf("settings differ: %s; start all members with the same times", strings.Join(times, "; "))
+		return nil, fmt.Errorf("%s; start all members with the same times", strings.Join(times, "; "))
 	}
 	if s.Route != member.Route {
 		notices = append(notices, fmt.Sprintf("route differs: the leader's is %s, the member's %s; the leader's counts", s.Route, member.Route))
@@ -33,7 +33,17 @@ func (s Settings) compare(member Settings) (notices []string, err error) {
 		notices = append(notices, "allowed users differ: both the leader and the member must allow a sender")
 	}
 	if !slices.Equal(s.Kinds, member.Kinds) {
-		notices = append(notices, "allowed updates differ: the leader's are asked of Telegram")
+		notices = append(notices, fmt.Sprintf("allowed updates differ: the leader's are asked of Telegram (only the leader has %s; only the member %s)",
+			without(s.Kinds, member.Kinds), without(member.Kinds, s.Kinds)))
 	}
 	return notices, nil
+}
+
+// without lists the kinds that are not among others.
+func without(kinds, others []string) string {
+	rest := slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return slices.Contains(others, kind) })
+	if len(rest) == 0 {
+		return "none"
+	}
+	return strings.Join(rest, ", ")
 }

@@ -61,7 +61,8 @@ func (w *Worker) accept(m Message) {
 // work runs the handler and keeps its outcome until a leader has it.
 func (w *Worker) work(ctx context.Context, j *job, d Delivery, earlier []*job) {
 	defer j.cancel(nil)
-	ctx, stop := context.WithTimeout(ctx, w.o.HandlerTimeout)
+	tooLong := fmt.Errorf("the handler's time of %v is over", w.o.HandlerTimeout)
+	ctx, stop := context.WithTimeoutCause(ctx, w.o.HandlerTimeout, tooLong)
 	defer stop()
 	outcome := w.handle(ctx, d, earlier)
 	cause := context.Cause(ctx)
@@ -69,7 +70,7 @@ func (w *Worker) work(ctx context.Context, j *job, d Delivery, earlier []*job) {
 		switch {
 		case errors.Is(cause, ErrStopping):
 			outcome = Outcome{Status: Returned}
-		case errors.Is(cause, context.DeadlineExceeded):
+		case errors.Is(cause, tooLong):
 			outcome.Status = TimedOut
 		}
 	}
