@@ -24,7 +24,8 @@
 // # What is not promised
 //
 // A handler that was killed between an effect of its own and its return is run
-// again: Update.Attempt tells. A reply that was being sent when its sender died
+// again, with a higher Update.Attempt; so is one that had not returned when the
+// time of its member's stop was over, with the same. A reply that was being sent when its sender died
 // may arrive twice, never not at all. A call whose outcome Telegram did not tell
 // is not repeated: ErrOutcomeUnknown.
 //

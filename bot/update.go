@@ -19,8 +19,9 @@ type Update struct {
 // Delivery returns the id of the delivery: the same for every attempt.
 func (u *Update) Delivery() string { return u.delivery }
 
-// Attempt returns how often the update was given to a handler, this time
-// included: from 1.
+// Attempt returns the number of this attempt, from 1. Attempts that failed, took
+// too long or died with their member are counted. One that was given back because
+// its member was told to stop is not: the next has the same number.
 func (u *Update) Attempt() int { return u.attempt }
 
 // Raw returns the update as Telegram sent it, byte for byte, fields and kinds
