@@ -61,6 +61,7 @@ never the token.`,
 				return usage("COMMAND: %v", err)
 			}
 			h := &commandHandler{path: path, args: args[1:], json: input == inputJSON}
+			c.beforeExit = h.runner.KillAll
 			var reaping sync.WaitGroup
 			defer reaping.Wait()
 			return c.runMember(cmd, func(ctx context.Context, cfg config.Config, _ *bot.Bridge, log zerolog.Logger) bot.Handler {
@@ -111,18 +112,37 @@ func (h *commandHandler) Handle(ctx context.Context, u *bot.Update) (bot.Reply, 
 		return bot.Reply{}, nil
 	}
 	result, err := h.run(ctx, u.Delivery(), command.Spec{Path: h.path, Args: h.args, Env: h.environ(u), Stdin: stdin})
-	if result.Stderr != "" {
-		h.log.Debug().Str("delivery", u.Delivery()).Str("stderr", result.Stderr).Msg("the command wrote to stderr")
-	}
 	switch {
 	case err != nil:
-		return bot.Reply{}, err
 	case result.Signal != "":
-		return bot.Reply{}, fmt.Errorf("the command was ended by %s%s", result.Signal, stderrNote(result))
+		err = fmt.Errorf("the command was ended by %s", result.Signal)
 	case result.ExitCode != 0:
-		return bot.Reply{}, fmt.Errorf("the command exited with code %d%s", result.ExitCode, stderrNote(result))
+		err = fmt.Errorf("the command exited with code %d", result.ExitCode)
+	}
+	if result.Stderr != "" {
+		line := h.log.Debug()
+		if err != nil {
+			line = h.log.Warn()
+		}
+		line.Str("delivery", u.Delivery()).Str("stderr", lastOf(result.Stderr)).Msg("the command wrote to stderr")
+	}
+	if err != nil {
+		return bot.Reply{}, err
 	}
 	return bot.Reply{Text: replyText(result)}, nil
+}
+
+// stderrShown is how much of the end of a command's stderr the log shows, in
+// bytes: enough to see why it failed.
+const stderrShown = 500
+
+// lastOf returns the end of a command's stderr.
+func lastOf(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) <= stderrShown {
+		return text
+	}
+	return "... " + strings.ToValidUTF8(text[len(text)-stderrShown:], "")
 }
 
 // run runs the command once. If it cannot be started, because its file is being
@@ -139,15 +159,6 @@ func (h *commandHandler) run(ctx context.Context, delivery string, spec command.
 			return result, err // says more than that ctx has ended
 		}
 	}
-}
-
-// stderrNote says where to find what a command said of its failure. It may hold
-// what the user wrote, which no log does unless asked.
-func stderrNote(r command.Result) string {
-	if r.Stderr == "" {
-		return ""
-	}
-	return "; it wrote to stderr: --log-level debug shows it"
 }
 
 // stdin returns what the command reads, and whether it runs at all.

@@ -72,6 +72,37 @@ func TestCommandDiesWithItsMember(t *testing.T) {
 	f.wantSent(42, "second")
 }
 
+// TestSecondSignalEndsCommands, and what they have started, which the kernel does
+// not end with the member.
+func TestSecondSignalEndsCommands(t *testing.T) {
+	t.Parallel()
+	pids := filepath.Join(t.TempDir(), "pids")
+	f := newFleet(t, "PIDS="+pids)
+	p, _ := f.led(1, "exec", "--", "sh", "-c", `trap '' TERM; sleep 1000 & echo $! >>"$PIDS"; wait`)
+	f.say(42, "x")
+	pid, err := strconv.Atoi(waitFile(t, pids, 1)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.signal(t, syscall.SIGTERM)
+	eventually(t, 5*time.Second, func() string {
+		if !strings.Contains(p.said.String(), `"stopping"`) {
+			return "the log does not say that it stops"
+		}
+		return ""
+	})
+	p.signal(t, syscall.SIGINT)
+	if code := p.wait(t, 5*time.Second); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	eventually(t, 5*time.Second, func() string {
+		if runs(pid) {
+			return fmt.Sprintf("process %d of the command lives", pid)
+		}
+		return ""
+	})
+}
+
 // TestExecMemory: a command that prints 200 MB does not fill its member's memory.
 func TestExecMemory(t *testing.T) {
 	t.Parallel()

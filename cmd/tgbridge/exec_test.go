@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -113,7 +114,7 @@ func TestExecNotStarted(t *testing.T) {
 func TestExecTimesOut(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "TGBRIDGE_ATTEMPTS=2", "TGBRIDGE_HANDLER_TIMEOUT=1s")
-	f.led(1, "exec", "--", "sh", "-c", `read -r text; test "$text" = next && exit 0; eval "$text"`)
+	p, _ := f.led(1, "exec", "--", "sh", "-c", `read -r text; test "$text" = next && exit 0; eval "$text"`)
 	for chat, script := range map[int64]string{100: "sleep 1000", 101: "trap '' TERM; while :; do sleep 0.1; done"} {
 		f.say(chat, script)
 		f.say(chat, "next")
@@ -127,6 +128,24 @@ func TestExecTimesOut(t *testing.T) {
 		}
 		return ""
 	})
+	if !strings.Contains(p.said.String(), "stopped: the handler's time of 1s is over") {
+		t.Error("the log does not say why the command was ended")
+	}
+}
+
+// TestExecFailureIsExplained: the log has the end of what a command that failed
+// wrote to stderr.
+func TestExecFailureIsExplained(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "TGBRIDGE_ATTEMPTS=1")
+	p, _ := f.led(1, "exec", "--", "sh", "-c", `yes noise | head -n 400 >&2; echo no such table >&2; exit 3`)
+	f.say(42, "x")
+	f.wantSent(42, sorry)
+	line := regexp.MustCompile(`.*"stderr":"(.*?)".*`).FindStringSubmatch(p.said.String())
+	if len(line) == 0 || !strings.HasSuffix(line[1], `\nno such table`) || !strings.HasPrefix(line[1], "... ") ||
+		len(line[1]) > 2*stderrShown || !strings.Contains(line[0], `"warn"`) {
+		t.Errorf("%q", line)
+	}
 }
 
 // TestExecLongOutput: what does not fit into one message comes in parts, cut at

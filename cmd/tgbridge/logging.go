@@ -18,8 +18,9 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 // logger returns the logger that the configuration asks for. It writes to
 // stderr, without the token.
 func (c *cli) logger(cfg config.Config) zerolog.Logger {
-	// The library has the format of times in a variable of its own only.
+	// The library has the formats of times in variables of its own only.
 	zerolog.TimeFieldFormat = timeFormat
+	zerolog.DurationFieldFormat = zerolog.DurationFormatString // with its unit
 	var out io.Writer = c.stderr
 	if cfg.LogFormat == config.LogConsole || cfg.LogFormat == config.LogAuto && c.stderrTerminal {
 		out = zerolog.ConsoleWriter{Out: c.stderr, NoColor: !c.stderrTerminal || isDumb(c.environ), TimeFormat: "15:04:05.000"}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,7 @@ type cli struct {
 	stderrTerminal bool
 	environ        []string
 	exit           func(code int) // ends the process at once, for the second signal alone
+	beforeExit     func()         // called before exit; may be nil, must not block
 	ran            bool           // a command began its work: cobra has nothing more to refuse
 }
 
@@ -124,12 +126,15 @@ func (c *cli) noteRun(cmd *cobra.Command) {
 	}
 }
 
-// flagError explains why there is no flag for the token, and says what is no
-// number without the words of the parser.
+// flagError explains why there is no flag for the token, and says what a value
+// must be without the words of the parser.
 func flagError(_ *cobra.Command, err error) error {
-	var number *strconv.NumError
-	if errors.As(err, &number) {
+	var value *strconv.NumError
+	if errors.As(err, &value) {
 		text, _, _ := strings.Cut(err.Error(), ": strconv.")
+		if value.Func == "ParseBool" {
+			return usage("%s: it must be true or false", text)
+		}
 		return usage("%s: it must be a number", text)
 	}
 	if strings.HasPrefix(err.Error(), "unknown flag: --bot-token") || strings.HasPrefix(err.Error(), "unknown flag: --token") {
@@ -149,8 +154,11 @@ func (c *cli) execute(root *cobra.Command, args []string) int {
 	if !c.ran {
 		err = usage("%v", err)
 	}
-	fmt.Fprintf(c.stderr, "tgbridge: %v\n", err)
 	code := exitCode(err)
+	if errors.Is(err, syscall.EPIPE) { // whoever read stdout has seen enough
+		return code
+	}
+	fmt.Fprintf(c.stderr, "tgbridge: %v\n", err)
 	var wrongUsage *usageError
 	switch {
 	case errors.As(err, &wrongUsage):

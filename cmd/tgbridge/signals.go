@@ -52,6 +52,9 @@ func (c *cli) untilSignal(parent context.Context) (ctx context.Context, stop fun
 					continue
 				}
 				fmt.Fprintln(c.stderr, "tgbridge: second signal: ending at once")
+				if c.beforeExit != nil {
+					c.beforeExit()
+				}
 				c.exit(exitFailed)
 				return
 			case <-ended:

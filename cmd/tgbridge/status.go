@@ -148,7 +148,7 @@ func printStatus(w io.Writer, s bot.Status, asJSON bool) error {
 	if s.Role != "leader" {
 		line("source\tthe files: no leader answered")
 	} else {
-		line("polling\t%s, %s, conflicts %d", s.Poll.State, lastPoll(s), s.Poll.Conflicts)
+		line("telegram\t%s, %s, conflicts %d", s.Poll.State, lastPoll(s), s.Poll.Conflicts)
 		if s.Poll.LastError != "" {
 			line("last error\t%s", s.Poll.LastError)
 		}

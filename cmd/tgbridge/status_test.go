@@ -165,7 +165,7 @@ func TestStatusForPeople(t *testing.T) {
 	f.waitCall("getupdates")
 	r := f.run("status")
 	r.wants(t, 0)
-	if want := `(?m)^polling +(starting|polling), first poll under way, conflicts 0$`; !regexp.MustCompile(want).MatchString(r.stdout) {
+	if want := `(?m)^telegram +(starting|polling), first poll under way, conflicts 0$`; !regexp.MustCompile(want).MatchString(r.stdout) {
 		t.Errorf("no %q in\n%s", want, r.stdout)
 	}
 	f.say(666, "let me in")
@@ -176,7 +176,7 @@ func TestStatusForPeople(t *testing.T) {
 	for _, want := range []string{
 		`(?m)^bot +8112046593$`,
 		`(?m)^leader +` + leader.name + ` \(pid \d+ on \S+\), term 1, since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$`,
-		`(?m)^polling +polling, last answer \d+s ago, conflicts 0$`,
+		`(?m)^telegram +polling, last answer \d+s ago, conflicts 0$`,
 		`(?m)^pending +0, dead letters 0$`,
 		`(?m)^MEMBER +PID +HOST +ROLE +LANES +IN FLIGHT +LAST SEEN$`,
 		`(?m)^` + follower.name + ` +\d+ +\S+ +follower +\d+ +0 +\ds ago$`,
@@ -194,7 +194,7 @@ func TestStatusForPeople(t *testing.T) {
 	f.server.EndPolls(botapitest.Answer{})
 	eventually(t, 10*time.Second, func() string {
 		r = f.run("status")
-		if r.code != 1 || !strings.Contains(r.stdout, "polling     conflict,") || !strings.Contains(r.stderr, "polling does not succeed: ") {
+		if r.code != 1 || !strings.Contains(r.stdout, "telegram    conflict,") || !strings.Contains(r.stderr, "polling does not succeed: ") {
 			return r.stdout + r.stderr
 		}
 		return ""
