@@ -25,6 +25,7 @@ func TestToken(t *testing.T) {
 		{"blank", " " + token, 0, "blank at position 1"},
 		{"tab", token + "\t", 0, "blank"},
 		{"NUL", token + "\x00", 0, "control character"},
+		{"example", "123456789:AA...", 0, "a dot, as of an example, at position 13"},
 		{"slash", token + "/../x", 0, "a character that no token holds"},
 		{"percent sign", token + "%s", 0, "a character that no token holds"},
 		{"not ASCII", token + "é", 0, "a character that no token holds"},

@@ -26,8 +26,8 @@ func BotID(token secret.Secret) (int64, error) {
 	return id, err
 }
 
-// splitToken takes a token apart. The secret part may hold only what stands
-// unescaped in the path of a URL (RFC 3986, unreserved).
+// splitToken takes a token apart. The secret part may hold only what tokens are
+// made of, which needs no escape in the path of a URL.
 func splitToken(token secret.Secret) (id int64, secretPart string, err error) {
 	text := token.Reveal()
 	if text == "" {
@@ -55,7 +55,7 @@ func splitToken(token secret.Secret) (id int64, secretPart string, err error) {
 // whyNotInToken names what a character is that no token holds, "" for others.
 func whyNotInToken(r rune) string {
 	switch {
-	case r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r >= 'a' && r <= 'z', strings.ContainsRune(":-._~", r):
+	case r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r >= 'a' && r <= 'z', strings.ContainsRune(":-_", r):
 		return ""
 	case r == '\n':
 		return "a line feed"
@@ -63,6 +63,8 @@ func whyNotInToken(r rune) string {
 		return "a carriage return"
 	case r == ' ', r == '\t':
 		return "a blank"
+	case r == '.':
+		return "a dot, as of an example,"
 	case r < ' ', r == 0x7f:
 		return "a control character"
 	default:
