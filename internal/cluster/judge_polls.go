@@ -29,13 +29,16 @@ func (j *judge) deposedPolls() (all []DeposedPoll) {
 }
 
 // holder is the process that held the lease at an instant; not certain if the
-// lease may have changed then.
+// lease may have changed then, or so shortly before that a request written
+// earlier may be seen only now: looks and server are in one process, and who has
+// not looked for some time has not read what came in that time either.
 func (j *judge) holder(at time.Duration) (process int, certain bool) {
 	next := j.leasesUntil(at)
 	if next < len(j.leases) && j.leases[next].After <= at || next == 0 {
 		return 0, false
 	}
-	return j.leases[next-1].Process, true
+	last := j.leases[next-1]
+	return last.Process, at-last.At >= last.At-last.After
 }
 
 // leasesUntil is how many changes of the lease were seen until an instant.

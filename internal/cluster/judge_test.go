@@ -249,7 +249,11 @@ func TestDeposedPolls(t *testing.T) {
 	s.polls(1, 6003*ms, 6004*ms, 5)
 	s.Lease(cluster.LeaseChange{After: 7000 * ms, At: 7002 * ms, Process: 0, Term: 2})
 	s.polls(3, 7003*ms, 7004*ms, 0) // nobody holds the lease: not deposed
-	want := []cluster.DeposedPoll{{"m1", 6001 * ms, true}, {"m1", 6003 * ms, false}}
+	// Nobody looked for 100 ms: what is read right after that may be older.
+	s.Lease(cluster.LeaseChange{After: 8000 * ms, At: 8100 * ms, Process: 2, Term: 3})
+	s.polls(1, 8199*ms, 8199*ms, 5)
+	s.polls(1, 8201*ms, 8201*ms, 5)
+	want := []cluster.DeposedPoll{{"m1", 6001 * ms, true}, {"m1", 6003 * ms, false}, {"m1", 8201 * ms, false}}
 	if diff := cmp.Diff(want, s.Report().DeposedPolls); diff != "" {
 		t.Errorf("deposed polls (-want +got):\n%s", diff)
 	}
