@@ -5,14 +5,32 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"tgbridge/internal/journal"
 )
 
-// sweep removes what members left that have been dead for an hour: their files,
+// How long what a dead member left is kept; and for how long if there are more
+// files of members than that, because each who acquires the lease reads them all.
+// For that long even who does not run often sees by the file that it is dead.
+const (
+	sweepAfter      = time.Hour
+	crowd           = 64
+	sweepCrowdAfter = time.Minute
+)
+
+// sweep removes what members left that have been dead for some time: their files,
 // and then their sockets.
 func (t *term) sweep() {
-	gone, err := t.b.observer.Sweep(sweepAfter)
+	after := sweepAfter
+	readings, err := t.b.observer.Members()
+	if len(readings) > crowd {
+		after = sweepCrowdAfter
+	}
+	var gone []string
+	if err == nil {
+		gone, err = t.b.observer.Sweep(after)
+	}
 	if err != nil {
 		t.b.log.Warn().Err(err).Msg("leftovers of dead members not swept")
 	}

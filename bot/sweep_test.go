@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tgbridge/bot"
+	"tgbridge/lock"
 )
 
 // TestS14Sweep: of a state directory where everything is old a leader removes the
@@ -63,6 +64,45 @@ func TestS14Sweep(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestG10ManyDeadMembers: while members die often, their files are removed after a
+// minute, for each who acquires the lease reads them all; files of the last
+// minute stay.
+func TestG10ManyDeadMembers(t *testing.T) {
+	t.Parallel()
+	f, _ := newFleet(t)
+	leader := f.run(f.options("m1"), echo("m1"))
+	f.waitMembers(1)
+	const dead = 70
+	minutesAgo := time.Now().Add(-2 * time.Minute)
+	for i := range dead {
+		m, err := lock.OpenMember(lock.MemberOptions{Dir: f.dir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			if err := os.Chtimes(filepath.Join(f.dir(), "members", m.Instance()), minutesAgo, minutesAgo); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	members := func() int {
+		return len(slices.DeleteFunc(f.files(), func(name string) bool { return !strings.HasPrefix(name, "members/") }))
+	}
+	if !bot.Sweep(leader.Bridge) {
+		t.Fatal("m1 does not lead")
+	}
+	if got, want := members(), dead/2+1; got != want {
+		t.Errorf("%d files of members are left, want %d", got, want)
+	}
+	bot.Sweep(leader.Bridge)
+	if got, want := members(), dead/2+1; got != want {
+		t.Errorf("%d files of members are left without a crowd, want %d", got, want)
+	}
 }
 
 // files returns the names of all that is in the bot's directory but directories,

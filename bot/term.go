@@ -242,8 +242,9 @@ func (t *term) madeRoom() {
 }
 
 const (
-	sweepEvery = 10 * time.Minute
-	sweepAfter = time.Hour
+	sweepFirst  = time.Second // when a term has other things to do than at its beginning
+	sweepEvery  = time.Minute
+	forgetEvery = 10 * time.Minute
 )
 
 // watch looks at the members and the journal until the term ends.
@@ -253,8 +254,10 @@ func (t *term) watch() {
 	defer look.Stop()
 	check := time.NewTicker(t.b.o.OwnershipCheck)
 	defer check.Stop()
-	sweep := time.NewTicker(sweepEvery)
+	sweep := time.NewTimer(sweepFirst)
 	defer sweep.Stop()
+	forget := time.NewTicker(forgetEvery)
+	defer forget.Stop()
 	var old map[string]bool
 	for {
 		select {
@@ -272,6 +275,8 @@ func (t *term) watch() {
 			}
 		case <-sweep.C:
 			t.sweep()
+			sweep.Reset(sweepEvery)
+		case <-forget.C:
 			old = t.forgetCalls(old)
 		}
 	}
