@@ -11,11 +11,12 @@ import (
 const upkeepEvery = time.Second
 
 // pulse does all regular work of a member but a leader's: the beat, the upkeep,
-// and the watch of the leader. It is one goroutine with one timer, and what is
-// nearly due is done together, because to be woken is most of what an idle member
-// costs.
+// and the watch of the leader. It is one goroutine with one timer. What is due
+// within half a heartbeat is done together, so that a follower soon does all at
+// the instants at which it looks at the leader: to be woken is most of what an
+// idle member costs.
 func (b *Bridge) pulse(life context.Context) {
-	slack := b.o.Heartbeat / 8
+	slack := b.o.Heartbeat / 2
 	now := time.Now()
 	beatAt, keepAt := now.Add(b.o.Heartbeat), now.Add(upkeepEvery)
 	timer := time.NewTimer(b.o.Heartbeat)

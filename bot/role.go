@@ -292,6 +292,8 @@ func (b *Bridge) joinedLeader(e lock.Entry, m bus.Message) {
 		b.log.Warn().Msg(n)
 	}
 	b.log.Info().Uint64("term", m.Term).Str("leader", e.Name).Str("name", m.Name).Msg("following")
+	// What dead members left is known then, and not to be read in an election.
+	b.tasks.Go(func() { _, _ = b.observer.Members() })
 }
 
 // followUntilLost joins a leader, and watches its beat and the lease beside the

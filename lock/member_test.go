@@ -432,3 +432,48 @@ func TestM3AfterEOF(t *testing.T) {
 		})
 	}
 }
+
+// TestM5KnownDead: what an observer remembers of the dead is what they said last,
+// ends with their files, and hides nobody who lives.
+func TestM5KnownDead(t *testing.T) {
+	dir := newState(t)
+	o := newObserver(dir)
+	highest := func() (highest uint64, alive, dead int) {
+		readings, err := o.Members()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range readings {
+			highest = max(highest, r.Info.Term)
+			if r.Dead() {
+				dead++
+			} else {
+				alive++
+			}
+		}
+		return highest, alive, dead
+	}
+	want := func(term uint64, alive, dead int) {
+		t.Helper()
+		if gotTerm, gotAlive, gotDead := highest(); gotTerm != term || gotAlive != alive || gotDead != dead {
+			t.Errorf("term %d, %d live, %d dead; want %d, %d, %d", gotTerm, gotAlive, gotDead, term, alive, dead)
+		}
+	}
+	m := openMember(t, dir)
+	m.NoteTerm(3)
+	want(3, 1, 0)
+	m.NoteTerm(7)
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want(7, 0, 1)
+	want(7, 0, 1)
+	l := newLock(t, dir, openMember(t, dir))
+	if r, err := l.Acquire(t.Context(), lock.Plain, nil); err != nil || r.Term != 8 {
+		t.Errorf("%+v, %v; want term 8", r, err)
+	}
+	if err := os.Remove(memberFile(m, dir)); err != nil {
+		t.Fatal(err)
+	}
+	want(8, 1, 0)
+}

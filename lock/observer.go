@@ -91,6 +91,7 @@ type Observer struct {
 	guard   map[string]sighting // by path
 	looked  time.Duration       // at anybody, last
 	watched time.Duration       // since when there was no gap
+	dead    map[string]Reading  // made after the death: these files do not change any more
 }
 
 // A sighting is the last that was seen of something that may change.
@@ -117,7 +118,7 @@ func newObserver(o ObserverOptions, flock flockFunc) *Observer {
 	return &Observer{
 		dir: filepath.Join(o.Dir, membersDir), host: o.Host, believed: o.LocksBelieved,
 		maxGap: o.MaxGap, now: o.Now, flock: flock,
-		seen: map[string]sighting{}, guard: map[string]sighting{},
+		seen: map[string]sighting{}, guard: map[string]sighting{}, dead: map[string]Reading{},
 	}
 }
 
@@ -275,7 +276,13 @@ func (o *Observer) Members() ([]Reading, error) {
 	}
 	readings := make([]Reading, 0, len(instances))
 	for _, instance := range instances {
-		r, err := o.Look(instance)
+		r, known := o.knownDead(instance)
+		if !known {
+			r, err = o.Look(instance)
+		}
+		if err == nil && !known && r.Dead() {
+			r, err = o.lookAtDead(instance)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -286,6 +293,28 @@ func (o *Observer) Members() ([]Reading, error) {
 	}
 	o.forget(instances)
 	return readings, nil
+}
+
+// knownDead returns what is left of a member that was found dead before. Ids are
+// never used again, so that it stays so.
+func (o *Observer) knownDead(instance string) (Reading, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r, known := o.dead[instance]
+	return r, known
+}
+
+// lookAtDead reads the file of a member that is dead once more, since what was
+// read when that was found may be older than its last change, and remembers it:
+// where many have died, elections read only what is new.
+func (o *Observer) lookAtDead(instance string) (Reading, error) {
+	r, err := o.Look(instance)
+	if err == nil && r.Dead() && !r.Torn {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.dead[instance] = r
+	}
+	return r, err
 }
 
 // instances lists the members' directory, sorted.
@@ -318,6 +347,11 @@ func (o *Observer) forget(present []string) {
 			delete(o.seen, instance)
 		}
 	}
+	for instance := range o.dead {
+		if _, there := slices.BinarySearch(present, instance); !there {
+			delete(o.dead, instance)
+		}
+	}
 }
 
 // highestTerm returns the highest term in any member's file, dead ones
@@ -329,8 +363,9 @@ func (o *Observer) highestTerm() (uint64, error) {
 	}
 	var highest uint64
 	for _, instance := range instances {
-		var info MemberInfo
-		for try, torn := 0, true; torn && try < tornTries; try++ {
+		known, _ := o.knownDead(instance)
+		info := known.Info
+		for try, torn := 0, !known.Exists; torn && try < tornTries; try++ {
 			content, _, err := o.probe(filepath.Join(o.dir, instance), false)
 			if errors.Is(err, fs.ErrNotExist) {
 				break // swept since
