@@ -126,10 +126,14 @@ func (w *watch) work(now time.Time, slack time.Duration) time.Time {
 	if w.ctx.Err() != nil {
 		return now.Add(w.b.o.Heartbeat)
 	}
-	if now.After(w.checkAt.Add(-slack)) {
+	due := w.checkAt.Add(-slack)
+	if w.left {
+		due = w.checkAt // the goodbye has all of its time
+	}
+	if !now.Before(due) {
 		w.checkAt = now.Add(w.b.o.OwnershipCheck)
 		if w.check() {
-			w.checkAt = now.Add(byeWithin + slack)
+			w.checkAt = now.Add(byeWithin)
 		}
 	}
 	if !now.Before(w.lookAt) {
