@@ -63,7 +63,7 @@ func (t *term) forgetCalls(old map[string]bool) (next map[string]bool) {
 		}
 	}
 	if len(records) > 0 {
-		t.write(records, false, func(error) {}) // what is not forgotten now is later
+		t.journal.TryWrite(records, false, func(error) {}) // what is not forgotten now is later
 	}
 	return next
 }
