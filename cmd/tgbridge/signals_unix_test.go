@@ -8,26 +8,37 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
+// heedHangup undoes for a test, and for what it starts, that SIGHUP is ignored,
+// as it is under nohup.
+func heedHangup(t *testing.T) {
+	t.Helper()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
+}
+
 func TestSignals(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	heedHangup(t)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		var stderr bytes.Buffer
 		codes := make(chan int, 1)
 		c := newCLI(strings.NewReader(""), io.Discard, &stderr, nil, func(code int) { codes <- code })
 		ctx, stop := c.untilSignal(t.Context())
-		if err := syscall.Kill(os.Getpid(), signal); err != nil {
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
 			t.Fatal(err)
 		}
 		<-ctx.Done()
-		if want := "asked to stop by signal: " + signal.String(); context.Cause(ctx).Error() != want {
+		if want := "asked to stop by signal: " + sig.String(); context.Cause(ctx).Error() != want {
 			t.Errorf("cause %q, want %q", context.Cause(ctx), want)
 		}
-		if err := syscall.Kill(os.Getpid(), signal); err != nil { // its echo
+		if err := syscall.Kill(os.Getpid(), sig); err != nil { // its echo
 			t.Fatal(err)
 		}
 		time.Sleep(3 * echoWithin / 2)

@@ -16,6 +16,7 @@ import (
 // in less than two seconds, with exit code 0.
 func TestF12StopInAPoll(t *testing.T) {
 	t.Parallel()
+	heedHangup(t)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
