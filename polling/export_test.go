@@ -76,3 +76,13 @@ func (b Before) AfterCommit(err error) Decision {
 
 // Overdue is Progress.overdue.
 func Overdue(p Progress, now time.Time) error { return p.overdue(now) }
+
+// Unseen returns the ids that unseen leaves of an answer that comes after before.
+func Unseen(updates []Update, asked Request, before []Update) (ids []int64) {
+	_, brought := unseen(before, Request{}, nil)
+	fresh, _ := unseen(updates, asked, brought)
+	for _, u := range fresh {
+		ids = append(ids, u.ID)
+	}
+	return ids
+}

@@ -38,6 +38,8 @@ type loop struct {
 	asked   Request
 	confirm bool // tell the sink of the confirmation first
 	then    action
+
+	brought map[stamp]bool // what the last answer with updates held
 }
 
 // A result is what a job brings back.
@@ -166,7 +168,8 @@ func (lp *loop) answered(r result) {
 		lp.p.board.failed(lp.course.fault, errAnswer(r.batch), lp.then.wait)
 	}
 	lp.batch, lp.asked, lp.confirm = r.batch, r.asked, r.asked.HasOffset
-	if lp.confirm || len(r.batch.updates) > 0 {
+	lp.batch.updates, lp.brought = unseen(r.batch.updates, r.asked, lp.brought)
+	if lp.confirm || len(lp.batch.updates) > 0 {
 		lp.settle()
 		return
 	}

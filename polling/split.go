@@ -2,6 +2,7 @@ package polling
 
 import (
 	"encoding/json"
+	"hash/crc64"
 	"math"
 	"strconv"
 
@@ -26,6 +27,32 @@ func split(elements []json.RawMessage) batch {
 		}
 	}
 	return b
+}
+
+// A stamp tells an update from others with its id.
+type stamp struct {
+	id  int64
+	sum uint64
+}
+
+var sums = crc64.MakeTable(crc64.ECMA)
+
+// unseen leaves out of an answer's updates what the one before brought too and
+// this poll confirmed: whoever sends it again, a cache for instance, has not heard
+// of that. It returns what this answer brought as well.
+func unseen(updates []Update, asked Request, before map[stamp]bool) (fresh []Update, brought map[stamp]bool) {
+	if len(updates) == 0 {
+		return nil, before
+	}
+	brought = make(map[stamp]bool, len(updates))
+	for _, u := range updates {
+		s := stamp{u.ID, crc64.Checksum(u.Raw, sums)}
+		brought[s] = true
+		if !before[s] || !asked.HasOffset || u.ID >= asked.Offset {
+			fresh = append(fresh, u)
+		}
+	}
+	return fresh, brought
 }
 
 // empty reports whether the answer held nothing.
