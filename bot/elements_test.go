@@ -1,11 +1,13 @@
 package bot_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"tgbridge/bot"
 	"tgbridge/internal/botapitest"
 )
 
@@ -84,14 +86,14 @@ func TestDeepUpdateArrives(t *testing.T) {
 	}
 }
 
-// TestHugeUpdateBlocksNoOther: an update longer than a line of the journal, which
-// no server of Telegram's hands out, is a dead letter.
+// TestHugeUpdateBlocksNoOther: an update longer than is taken, which no server of
+// Telegram's hands out, is a dead letter.
 func TestHugeUpdateBlocksNoOther(t *testing.T) {
 	f, server := newFleet(t)
 	const message = `{"update_id":%d,"message":{"message_id":1,"from":{"id":42},"chat":{"id":42,"type":"private"},"text":%q}}`
 	id := say(t, server, 42, "first") + 1
 	body := fmt.Sprintf(`{"ok":true,"result":[`+message+`,`+message+`,`+message+`]}`,
-		id, "before", id+1, strings.Repeat("x", 40<<20), id+2, "after")
+		id, "before", id+1, strings.Repeat("x", 9<<20), id+2, "after")
 	if _, err := server.AddFault(botapitest.Fault{Method: "getUpdates", Skip: 1, Times: 1, Act: botapitest.FaultAnswer, Answer: &botapitest.Answer{Body: []byte(body)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -99,5 +101,31 @@ func TestHugeUpdateBlocksNoOther(t *testing.T) {
 	waitSent(t, server, 20*time.Second, "m first", "m before", "m after")
 	if n := f.status().DeadLetters; n != 1 || f.warnings("at most 8388608 are taken") != 1 {
 		t.Errorf("%d dead letters, %d warnings", n, f.warnings("at most 8388608 are taken"))
+	}
+}
+
+// TestG3ConfirmedComesAgain: what a poll confirmed is handled no second time though
+// a proxy answers polls with it again and again.
+func TestG3ConfirmedComesAgain(t *testing.T) {
+	f, server := newFleet(t)
+	o := f.options("m")
+	o.PollTimeout = time.Second
+	raws := make(chan string, 10)
+	f.run(o, bot.HandlerFunc(func(_ context.Context, u *bot.Update) (bot.Reply, error) {
+		raws <- string(u.Raw())
+		return bot.Reply{Text: "m " + u.Text()}, nil
+	}))
+	say(t, server, 42, "first")
+	waitSent(t, server, 20*time.Second, "m first")
+	body := []byte(`{"ok":true,"result":[` + <-raws + `]}`)
+	if _, err := server.AddFault(botapitest.Fault{Method: "getUpdates", Times: 3, Act: botapitest.FaultAnswer, Answer: &botapitest.Answer{Body: body}}); err != nil {
+		t.Fatal(err)
+	}
+	polls, _ := count(server, "getUpdates", 0)
+	waitCount(t, server, "getUpdates", polls+4)
+	say(t, server, 42, "second")
+	waitSent(t, server, 20*time.Second, "m second")
+	if got := sentTo(server, 42); len(got) != 2 {
+		t.Errorf("sent %q", got)
 	}
 }

@@ -266,6 +266,22 @@ func (m *process) signal(t *testing.T, s syscall.Signal) {
 	if err := m.cmd.Process.Signal(s); err != nil {
 		t.Fatalf("signal %v to %s: %v", s, m.name, err)
 	}
+	if s == syscall.SIGSTOP {
+		eventually(t, 5*time.Second, m.stillRuns)
+	}
+}
+
+// stillRuns says which thread has not been stopped yet, where the system tells:
+// kill(2) returns before all are.
+func (m *process) stillRuns() string {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", m.pid()))
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if _, state, _ := bytes.Cut(stat, []byte(") ")); err == nil && !bytes.HasPrefix(state, []byte("T")) {
+			return fmt.Sprintf("%s runs: %.1s", thread, state)
+		}
+	}
+	return ""
 }
 
 // wait waits for the process's end.
