@@ -62,8 +62,9 @@ func (c *cli) untilSignal(parent context.Context) (ctx context.Context, stop fun
 			}
 		}
 	}()
+	// The signals stay caught: one that comes while the process ends must not
+	// change its exit code.
 	return ctx, func() {
-		signal.Stop(stops)
 		unsurvive()
 		close(ended)
 		<-done
