@@ -24,11 +24,9 @@ type term struct {
 
 	handover chan bus.HeirChoice // asked of the role loop
 	failed   chan error          // has the reason why the term cannot go on
-	refused  error               // why there is no journal, once lame is closed
-	lame     chan struct{}       // closed when the journal could not be taken over
-	opened   chan struct{}       // closed with either of lame and ready
-	ready    chan struct{}       // closed when journal is set and the hub is open
-	journal  *journal.Journal    // after ready
+	opened   chan struct{}       // closed when the journal was taken over and the hub is open, or refused is set
+	refused  error               // why there is no journal, once opened is closed
+	journal  *journal.Journal    // once opened is closed, unless refused
 	trouble  trouble             // of the journal
 
 	mu   sync.Mutex // guards room
@@ -49,9 +47,7 @@ func (b *Bridge) beginTerm(_ context.Context, r lock.Result) error {
 		b: b, number: r.Term,
 		handover: make(chan bus.HeirChoice, 1),
 		failed:   make(chan error, 1),
-		lame:     make(chan struct{}),
 		opened:   make(chan struct{}),
-		ready:    make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.hub = bus.NewHub(bus.HubOptions{
@@ -106,7 +102,6 @@ func (t *term) open() {
 	j, err := journal.TakeOver(t.b.journalDir(), t.number, journal.Options{Logger: t.b.log})
 	if err != nil {
 		t.refused = fmt.Errorf("take over journal: %w", err)
-		close(t.lame)
 		close(t.opened)
 		t.fail(t.refused)
 		return
@@ -127,7 +122,6 @@ func (t *term) open() {
 	if err := t.hub.Begin(restored(j.Entries()), t.b.present(readings)); err != nil {
 		return // closed meanwhile
 	}
-	close(t.ready)
 	close(t.opened)
 	t.watch()
 }
@@ -177,8 +171,8 @@ func (b *Bridge) present(readings []lock.Reading) []bus.Present {
 // isReady reports whether the journal is there.
 func (t *term) isReady() bool {
 	select {
-	case <-t.ready:
-		return true
+	case <-t.opened:
+		return t.refused == nil
 	default:
 		return false
 	}
@@ -191,10 +185,8 @@ func (b *Bridge) readyTerm(ctx context.Context) (*term, error) {
 		return nil, errNoTerm
 	}
 	select {
-	case <-t.ready:
-		return t, nil
-	case <-t.lame:
-		return nil, t.refused
+	case <-t.opened:
+		return t, t.refused
 	case <-t.ctx.Done():
 		return nil, errNoTerm
 	case <-ctx.Done():
