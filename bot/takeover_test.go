@@ -1,12 +1,10 @@
 package bot_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -141,6 +139,16 @@ func TestCallOfAHandlerOutlivesAFrozenLeader(t *testing.T) {
 	}
 }
 
+// endReign makes the leader stop, or hand over to anybody, and waits for neither.
+func (f *fleet) endReign(how string, leader *local) {
+	f.t.Helper()
+	if how == "stops" {
+		leader.stop()
+	} else if err := f.handover(""); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // TestReplyOutlivesAnOutageAndItsLeader: Telegram answers a reply with 5xx and the
 // leader goes: the next one sends it when Telegram is back, once.
 func TestReplyOutlivesAnOutageAndItsLeader(t *testing.T) {
@@ -156,11 +164,7 @@ func TestReplyOutlivesAnOutageAndItsLeader(t *testing.T) {
 			say(t, server, 42, "hello")
 			waitCount(t, server, "sendMessage", 1)
 			e, _ := f.leader()
-			if how == "stops" {
-				first.stop()
-			} else if err := f.handover(""); err != nil {
-				t.Fatal(err)
-			}
+			f.endReign(how, first)
 			f.waitLeader(e.InstanceID)
 			n, _ := count(server, "sendMessage", 0)
 			waitCount(t, server, "sendMessage", n+2) // also the successor's
@@ -203,11 +207,7 @@ func TestQueuedCallsOutliveTheirLeader(t *testing.T) {
 			}
 			waitCount(t, server, "sendMessage", 2)
 			e, _ := f.leader()
-			if how == "stops" {
-				first.stop()
-			} else if err := f.handover(""); err != nil {
-				t.Fatal(err)
-			}
+			f.endReign(how, first)
 			f.waitLeader(e.InstanceID)
 			calls.Wait()
 			for i := range n {
@@ -217,22 +217,6 @@ func TestQueuedCallsOutliveTheirLeader(t *testing.T) {
 			}
 		})
 	}
-}
-
-// slowTakeover is a log that takes a journal's takeover as long as it is told, as a
-// large one on a slow disk would: a line that is written in its course waits.
-type slowTakeover struct {
-	io.Writer
-	waits chan struct{} // gets one for each that waits
-	goOn  chan struct{}
-}
-
-func (s slowTakeover) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte("there is no journal of an earlier term")) {
-		s.waits <- struct{}{}
-		<-s.goOn
-	}
-	return s.Writer.Write(p)
 }
 
 // TestSlowTakeoverKeepsTheLease: a journal whose takeover takes longer than a
@@ -248,7 +232,11 @@ func TestSlowTakeoverKeepsTheLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	say(t, server, 42, "hello")
-	slow := slowTakeover{Writer: f.output, waits: make(chan struct{}, 100), goOn: make(chan struct{})}
+	// This line is written in the course of a takeover.
+	slow := stuckAt{
+		Writer: f.output, text: "there is no journal of an earlier term",
+		stuck: make(chan struct{}, 100), freed: make(chan struct{}),
+	}
 	var o bot.Options
 	for _, name := range []string{"m1", "m2"} {
 		o = f.options(name)
@@ -257,7 +245,7 @@ func TestSlowTakeoverKeepsTheLease(t *testing.T) {
 		f.run(o, echo("m"))
 	}
 	eventually(t, 10*time.Second, func() string {
-		if len(slow.waits) == 0 {
+		if len(slow.stuck) == 0 {
 			return "no journal is being taken over"
 		}
 		return ""
@@ -269,7 +257,7 @@ func TestSlowTakeoverKeepsTheLease(t *testing.T) {
 			break
 		}
 	}
-	close(slow.goOn)
+	close(slow.freed)
 	waitSent(t, server, 20*time.Second, "m hello")
 }
 

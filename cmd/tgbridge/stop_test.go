@@ -43,6 +43,26 @@ func TestF12StopInAPoll(t *testing.T) {
 	}
 }
 
+// signalTwice signals a member that has work in hand: it outlives the first one,
+// and the second ends it within so long.
+func (p *process) signalTwice(t *testing.T, signal syscall.Signal, within time.Duration) {
+	t.Helper()
+	p.signal(t, signal)
+	select {
+	case <-p.gone:
+		t.Fatal("gone after the first signal")
+	case <-time.After(3 * echoWithin):
+	}
+	began := time.Now()
+	p.signal(t, signal)
+	if code := p.wait(t, 5*time.Second); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	if took := time.Since(began); took > within {
+		t.Errorf("took %v", took)
+	}
+}
+
 // TestSecondSignal ends a member at once, although a command is under way.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
@@ -51,20 +71,7 @@ func TestSecondSignal(t *testing.T) {
 	p, _ := f.led(1, "exec", "--", "sh", "-c", `trap '' TERM; echo x >>"$BEGUN"; while :; do sleep 0.1; done`)
 	f.say(42, "x")
 	waitFile(t, begun, 1)
-	p.signal(t, syscall.SIGINT)
-	select {
-	case <-p.gone:
-		t.Fatal("gone after the first signal")
-	case <-time.After(3 * echoWithin):
-	}
-	began := time.Now()
-	p.signal(t, syscall.SIGINT)
-	if code := p.wait(t, 5*time.Second); code != exitFailed {
-		t.Errorf("exit code %d", code)
-	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("took %v", took)
-	}
+	p.signalTwice(t, syscall.SIGINT, 3*time.Second)
 	if !strings.HasSuffix(p.said.String(), "tgbridge: second signal: ending at once\n") {
 		t.Errorf("wrote %s", p.said)
 	}
