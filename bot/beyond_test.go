@@ -221,3 +221,74 @@ func editAll(files, pattern, by string) error {
 	}
 	return nil
 }
+
+// TestS16LeaseMisnamesItsHolder: a lease that somebody edited, so that it names a
+// live member not exactly, is held by nobody. Nobody else can know that, so the
+// member that it names takes it, at once, whether it is alone or not. A lease that
+// names nobody's instance is taken when its owner's beat was absent for stale-after.
+func TestS16LeaseMisnamesItsHolder(t *testing.T) {
+	edits := []struct{ name, pattern, with string }{
+		{"epoch broken", `"leaderEpoch":\d+`, `"leaderEpoch":1.5`},
+		{"epoch a text", `"leaderEpoch":\d+`, `"leaderEpoch":"7"`},
+		{"epoch zero", `"leaderEpoch":\d+`, `"leaderEpoch":0`},
+		{"epoch missing", `"leaderEpoch":\d+,`, ``},
+		{"epoch higher", `"leaderEpoch":\d+`, `"leaderEpoch":40`},
+		{"cwd", `"cwd":"[^"]*"`, `"cwd":"/elsewhere"`},
+		{"generation", `"runtimeGeneration":\d+`, `"runtimeGeneration":4102444800000`},
+		{"pid", `"pid":\d+`, `"pid":1`},
+		{"instance of nobody", `"instanceId":"[^"]*"`, `"instanceId":"nobody"`},
+		{"no instance, other cwd", `"cwd":"[^"]*","instanceId":"[^"]*"`, `"cwd":"/elsewhere"`},
+		{"instance of a follower", "", ""},
+	}
+	for _, members := range []int{1, 3} {
+		t.Run(fmt.Sprint("of ", members), func(t *testing.T) {
+			t.Parallel()
+			f, server := newFleet(t)
+			for range members {
+				f.run(f.options("m"), echo("m"))
+			}
+			f.waitMembers(members)
+			for i, edit := range edits {
+				e, held := f.leader()
+				if !held {
+					t.Fatal("nobody leads")
+				}
+				if edit.pattern == "" {
+					if members == 1 {
+						continue
+					}
+					edit.pattern, edit.with = e.InstanceID, anotherMember(t, f.dir(), e.InstanceID)
+				}
+				if err := editAll(filepath.Join(f.dir(), theRegistry), edit.pattern, edit.with); err != nil {
+					t.Fatal(err)
+				}
+				begin := time.Now()
+				text := fmt.Sprint("hello ", i)
+				say(t, server, 42, text)
+				waitSent(t, server, 15*time.Second, "m "+text)
+				t.Logf("%s: answered after %v", edit.name, time.Since(begin))
+				f.waitMembers(members)
+				if now, held := f.leader(); !held || now.Epoch <= e.Epoch {
+					t.Errorf("%s: term %d (held: %v) after %d", edit.name, now.Epoch, held, e.Epoch)
+				}
+			}
+		})
+	}
+}
+
+// anotherMember returns the instance of a member in a bot's directory, but not that
+// one.
+func anotherMember(t *testing.T, dir, instance string) string {
+	t.Helper()
+	files, err := os.ReadDir(filepath.Join(dir, "members"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name := f.Name(); name != instance && name[0] != '.' {
+			return name
+		}
+	}
+	t.Fatal("there is no other member")
+	return ""
+}

@@ -67,8 +67,8 @@ func decide(m Mode, s situation) verdict {
 
 // A Result is what Acquire or Raise did.
 type Result struct {
-	// Acquired: this runtime owns the lease. Wrote: by a new entry; if not, it
-	// owned it before, and nothing changed.
+	// Acquired: this runtime owns the lease. Wrote: by a new entry, or by one that
+	// got a term; if not, it owned it before, and nothing changed.
 	Acquired bool
 	Wrote    bool
 	// ReplacedStale: the owner before was dead or hung.
@@ -109,6 +109,10 @@ func (l *Lock) Acquire(ctx context.Context, mode Mode, expected *Entry) (Result,
 	var watch lostWatch
 	for {
 		res, done, err := l.try(ctx, mode, expected, &watch)
+		if err == nil && res.Acquired && res.Term == 0 { // adopted without a term
+			res.Term, done, err = l.putComplete(ctx)
+			res.Wrote = true
+		}
 		if err != nil || done {
 			return res, err
 		}

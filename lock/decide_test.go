@@ -83,6 +83,7 @@ func TestJudge(t *testing.T) {
 		{"same member, own beat stands", mine, false, true, lock.ActiveHere},
 		{"other member of this process", runtime, false, false, lock.ActiveHere},
 		{"other member of this process, closed or before an exec", runtime, true, false, lock.Stale},
+		{"other member of this process, whose beat stands", runtime, false, true, lock.Stale},
 		{"same pid, other birth", with(runtime, func(e *lock.Entry) { e.BornAt = "99" }), false, false, lock.ActiveElsewhere},
 		{"same pid and birth, other PID namespace", with(runtime, func(e *lock.Entry) { e.PIDNamespace = "pid:[2]" }), false, false, lock.ActiveElsewhere},
 		{"same pid and birth, other boot", with(runtime, func(e *lock.Entry) { e.BootID = "b2" }), false, false, lock.ActiveElsewhere},

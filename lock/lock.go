@@ -17,7 +17,9 @@ type Lock struct {
 	path string // of the registry
 	self identity
 	tx   *transactor
-	busy chan struct{} // full while an operation runs
+	// runtimes is how many Locks there are, or were, of this member for this key.
+	runtimes *atomic.Int64
+	busy     chan struct{} // full while an operation runs
 
 	// owned is the entry that this runtime holds, as it was published; nil if
 	// none. publishing is what a running operation is about to put in its
@@ -49,12 +51,15 @@ func New(o Options) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
+	runtimes := o.Member.runtimesOf(o.Key)
+	runtimes.Add(1)
 	return &Lock{
-		o:    o,
-		path: filepath.Join(o.Dir, registryName),
-		self: identity{host: o.Member.host, instance: o.Member.Instance(), cwd: o.Cwd, generation: newGeneration()},
-		tx:   &transactor{dir: o.Dir, member: o.Member, observer: o.Observer, staleAfter: o.StaleAfter, log: o.Logger},
-		busy: make(chan struct{}, 1),
+		o:        o,
+		runtimes: runtimes,
+		path:     filepath.Join(o.Dir, registryName),
+		self:     identity{host: o.Member.host, instance: o.Member.Instance(), cwd: o.Cwd, generation: newGeneration()},
+		tx:       &transactor{dir: o.Dir, member: o.Member, observer: o.Observer, staleAfter: o.StaleAfter, log: o.Logger},
+		busy:     make(chan struct{}, 1),
 	}, nil
 }
 
@@ -101,18 +106,27 @@ func (l *Lock) Current() (Entry, error) {
 // with Current.
 func (l *Lock) State() (State, Entry, error) {
 	l.tx.watch()
-	r, err := l.read()
-	if err != nil {
-		return Inactive, Entry{}, err
+	for {
+		before := l.owned.Load()
+		r, err := l.read()
+		if err != nil {
+			return Inactive, Entry{}, err
+		}
+		e, _ := r.lease(l.o.Key)
+		s, _, err := l.judge(e)
+		// An operation that ended meanwhile may have changed both.
+		if err != nil || l.owned.Load() == before {
+			return s, e, err
+		}
 	}
-	e, _ := r.lease(l.o.Key)
-	s, _, err := l.judge(e)
-	return s, e, err
 }
 
 func (l *Lock) judge(e Entry) (State, finding, error) {
-	if !e.Held() {
+	switch {
+	case !e.Held():
 		return Inactive, finding{}, nil
+	case l.misnames(e):
+		return Stale, finding{file: true, dead: true}, nil
 	}
 	f, err := l.o.Observer.find(e.owner(), l.o.StaleAfter)
 	if err != nil {
@@ -162,15 +176,30 @@ func (l *Lock) look() (Entry, bool, error) {
 // owns reports whether an entry is this runtime's own, and adopts one that is
 // its own without its memory (R10).
 func (l *Lock) owns(e Entry) bool {
+	own, adopt := l.isOwn(e)
+	return own && (!adopt || l.owned.CompareAndSwap(nil, &e))
+}
+
+// isOwn is owns without the adoption: adopt says that it is due.
+func (l *Lock) isOwn(e Entry) (own, adopt bool) {
 	// In this order: what is published is in owned before it leaves publishing.
 	if p := l.publishing.Load(); p != nil && p.SameOwner(e) {
-		return true
+		return true, false
 	}
-	owned := l.owned.Load()
-	if owned != nil {
-		return owned.SameOwner(e)
+	if owned := l.owned.Load(); owned != nil {
+		return owned.SameOwner(e), false
 	}
-	return l.self.adoptable(e) && l.owned.CompareAndSwap(nil, &e)
+	adopt = l.self.adoptable(e)
+	return adopt, adopt
+}
+
+// misnames reports whether an entry names this member although it is not what
+// the member published: somebody edited the registry. An instance id is never
+// used again, so that of a member's only runtime nobody else can be meant, and an
+// owner that does not exist is dead for certain. Everyone else sees a live owner.
+func (l *Lock) misnames(e Entry) bool {
+	own, _ := l.isOwn(e)
+	return !own && e.InstanceID == l.self.instance && l.runtimes.Load() == 1
 }
 
 // remembered reports whether an entry is the one that this runtime remembers as

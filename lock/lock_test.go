@@ -522,3 +522,95 @@ func TestOptions(t *testing.T) {
 		t.Error("S9: defaults")
 	}
 }
+
+// TestR1AcquireGivesATerm: an entry without a term is not acquired as it is: every
+// owner has one.
+func TestR1AcquireGivesATerm(t *testing.T) {
+	for name, epoch := range map[string]any{"missing": nil, "zero": 0} {
+		t.Run(name, func(t *testing.T) {
+			dir := newDir(t)
+			m := openMember(t, dir)
+			l := newLock(t, dir, m)
+			m.NoteTerm(7)
+			writeFile(t, registryOf(dir), entryJSON(t, m, func(e map[string]any) {
+				delete(e, "runtimeGeneration")
+				e["leaderEpoch"] = epoch
+			}))
+			res, err := l.Acquire(ctx, lock.Plain, nil)
+			if err != nil || !res.Acquired || !res.Wrote || res.Term != 8 {
+				t.Fatalf("got %+v %v, want term 8", res, err)
+			}
+			if term, owns, err := l.OwnedTerm(); term != 8 || !owns || err != nil {
+				t.Errorf("owned term %d %v %v", term, owns, err)
+			}
+			if m.HighestTerm() != 8 {
+				t.Errorf("highest term %d", m.HighestTerm())
+			}
+		})
+	}
+}
+
+// TestS16LeaseMisnamesItsMember: an entry that names a member's only runtime, but
+// is not what that published, is nobody's: the member takes it at once, since
+// everyone else sees a live owner.
+func TestS16LeaseMisnamesItsMember(t *testing.T) {
+	edits := map[string]func(map[string]any){
+		"epoch broken":   func(e map[string]any) { e["leaderEpoch"] = 1.5 },
+		"epoch negative": func(e map[string]any) { e["leaderEpoch"] = -5 },
+		"epoch a text":   func(e map[string]any) { e["leaderEpoch"] = "7" },
+		"epoch higher":   func(e map[string]any) { e["leaderEpoch"] = 9 },
+		"epoch lower":    func(e map[string]any) { e["leaderEpoch"] = 2 },
+		"cwd":            func(e map[string]any) { e["cwd"] = "/elsewhere" },
+		"generation":     func(e map[string]any) { e["runtimeGeneration"] = 1 << 50 },
+		"pid":            func(e map[string]any) { e["pid"] = 1 },
+	}
+	for name, edit := range edits {
+		for _, led := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, led before: %v", name, led), func(t *testing.T) {
+				dir := newDir(t)
+				m := openMember(t, dir)
+				l := newLock(t, dir, m)
+				m.NoteTerm(5)
+				if led {
+					mustAcquire(t, l)
+				}
+				writeFile(t, registryOf(dir), entryJSON(t, m, edit))
+				state, now, err := l.State()
+				if err != nil || state != lock.Stale {
+					t.Fatalf("state %v %v, want stale", state, err)
+				}
+				other := newLock(t, dir, openMember(t, dir))
+				if state, _, err := other.State(); err != nil || state == lock.Stale || state == lock.Inactive {
+					t.Errorf("to another member it is %v %v", state, err)
+				}
+				mustOwn(t, l, false)
+				res, err := l.Acquire(ctx, lock.Election, &now)
+				if err != nil || !res.Acquired || !res.Wrote || !res.ReplacedStale || res.Term < 6 {
+					t.Fatalf("got %+v %v", res, err)
+				}
+				mustOwn(t, l, true)
+			})
+		}
+	}
+}
+
+// TestStateOfTheOwnLease: what a runtime holds, or may adopt, is active here.
+func TestStateOfTheOwnLease(t *testing.T) {
+	dir := newDir(t)
+	m := openMember(t, dir)
+	l := newLock(t, dir, m)
+	mustAcquire(t, l)
+	if state, _, err := l.State(); err != nil || state != lock.ActiveHere {
+		t.Errorf("own: %v %v", state, err)
+	}
+	dir = newDir(t)
+	m = openMember(t, dir)
+	l = newLock(t, dir, m)
+	writeFile(t, registryOf(dir), entryJSON(t, m, func(e map[string]any) { delete(e, "runtimeGeneration") }))
+	if state, _, err := l.State(); err != nil || state != lock.ActiveHere {
+		t.Errorf("adoptable: %v %v", state, err)
+	}
+	if _, released, err := l.Release(ctx); released || err != nil {
+		t.Error("State adopted it:", err)
+	}
+}

@@ -52,6 +52,7 @@ type Member struct {
 	log       zerolog.Logger
 
 	highest    atomic.Uint64 // term, of all that this process has seen
+	runtimes   sync.Map      // key of a lease -> *atomic.Int64, how many Locks were made for it
 	freshUntil time.Time     // the directory is new, by our own mkdir; zero if not
 	registry   atomic.Bool   // a registry was seen in the directory since
 
@@ -303,6 +304,12 @@ func (m *Member) raise(term uint64) bool {
 			return true
 		}
 	}
+}
+
+// runtimesOf counts the Locks that were made of this member for a key.
+func (m *Member) runtimesOf(key string) *atomic.Int64 {
+	n, _ := m.runtimes.LoadOrStore(key, new(atomic.Int64))
+	return n.(*atomic.Int64)
 }
 
 // HighestTerm returns the highest term that NoteTerm and SetRole were told.

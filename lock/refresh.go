@@ -26,16 +26,33 @@ func (l *Lock) Refresh(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer l.end()
+	_, owns, err = l.putComplete(ctx)
+	return owns, err
+}
+
+// putComplete publishes the own entry with what it lacked. If the lease is not
+// this runtime's, it is forgotten, and nothing is written. The caller has begun
+// an operation.
+func (l *Lock) putComplete(ctx context.Context) (term uint64, owns bool, err error) {
 	err = l.rewrite(ctx, func(now Entry) (*Entry, error) {
 		if owns = l.owns(now); !owns {
 			return nil, nil
 		}
-		return l.completed(now)
+		e, err := l.completed(now)
+		if err == nil {
+			term = e.Epoch
+		}
+		return e, err
 	})
-	if err == nil && !owns {
+	switch {
+	case err != nil:
+		return 0, false, err
+	case !owns:
 		l.owned.Store(nil)
+		return 0, false, nil
 	}
-	return owns && err == nil, err
+	l.o.Member.NoteTerm(term)
+	return term, true, nil
 }
 
 // complete reports whether nothing about an own entry has to change.

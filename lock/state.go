@@ -45,19 +45,19 @@ type finding struct {
 }
 
 // judge says in which state an entry is. A lock that is free outweighs an equal
-// pid and birth: after an exec they are those of the program before.
+// pid and birth: after an exec they are those of the program before. So does a
+// beat that stands, or a file that is not there: an entry that names this process
+// need not be of one of its members.
 func judge(self identity, e Entry, f finding) State {
 	switch {
 	case !e.Held():
 		return Inactive
 	case e.InstanceID != "" && e.InstanceID == self.instance:
 		return ActiveHere
-	case f.dead:
+	case f.dead || f.hung:
 		return Stale
 	case self.sameProcess(e):
 		return ActiveHere
-	case f.hung:
-		return Stale
 	}
 	return ActiveElsewhere
 }
