@@ -39,6 +39,8 @@ func claim(d disk, dir string, term uint64, log zerolog.Logger) (found bool, err
 		case made:
 			err = d.remove(own)
 			made = false
+		case len(lower) > 1 && d.remove(termPath(dir, lower[len(lower)-1])) == nil:
+			continue // it was empty, and no leader makes one above another: somebody put it there
 		default:
 			if err = d.rename(termPath(dir, lower[len(lower)-1]), own); err == nil {
 				tellStray(d, dir, lower[:len(lower)-1], log)

@@ -173,6 +173,28 @@ func TestSeveralTerms(t *testing.T) {
 	}
 }
 
+// Empty directories of higher terms hide no journal: no leader leaves one above
+// another. The terms are above theirs all the same.
+func TestEmptyTermAbove(t *testing.T) {
+	dir := t.TempDir()
+	write(t, takeOver(t, dir, 3, journal.Options{}), update(1, 11, "l", "{}"))
+	for _, name := range []string{"40", "50"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if highest, err := journal.HighestTerm(dir); highest != 50 || err != nil {
+		t.Errorf("highest term %d %v, want 50", highest, err)
+	}
+	j := takeOver(t, dir, 51, journal.Options{})
+	if pending, _ := j.Live(); pending != 1 {
+		t.Errorf("%d pending, want 1", pending)
+	}
+	if names := files(t, dir); names != "51" {
+		t.Errorf("left %q", names)
+	}
+}
+
 // What is named like a term or a file that there cannot be is told and left alone,
 // also when it appears under a leader.
 func TestTermsBeyond(t *testing.T) {
