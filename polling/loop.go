@@ -165,7 +165,7 @@ func (lp *loop) answered(r result) {
 	lp.course, lp.then = lp.course.answered(r.asked, r.batch, r.took, lp.circumstances())
 	lp.p.board.answered(lp.course)
 	if lp.course.fault != noFault {
-		lp.p.board.failed(lp.course.fault, errAnswer(r.batch), lp.then.wait)
+		lp.p.board.failed(lp.course.fault, errAnswer(lp.course.fault, r.batch), lp.then.wait)
 	}
 	lp.batch, lp.asked, lp.confirm = r.batch, r.asked, r.asked.HasOffset
 	lp.batch.updates, lp.brought = unseen(r.batch.updates, r.asked, lp.brought)
@@ -177,7 +177,10 @@ func (lp *loop) answered(r result) {
 }
 
 // errAnswer describes an answer that cannot be gone by.
-func errAnswer(b batch) error {
+func errAnswer(kind fault, b batch) error {
+	if kind == repeated {
+		return fmt.Errorf("an answer of %d updates that the same poll had confirmed: something between here and Telegram repeats answers", len(b.updates))
+	}
 	return fmt.Errorf("an answer with %d updates and %d elements without a readable id",
 		len(b.updates), len(b.unreadable))
 }
