@@ -19,7 +19,8 @@ type Lock struct {
 	tx   *transactor
 	// runtimes is how many Locks there are, or were, of this member for this key.
 	runtimes *atomic.Int64
-	busy     chan struct{} // full while an operation runs
+	last     atomic.Pointer[registry] // as read last
+	busy     chan struct{}            // full while an operation runs
 
 	// owned is the entry that this runtime holds, as it was published; nil if
 	// none. publishing is what a running operation is about to put in its
@@ -77,13 +78,23 @@ func (l *Lock) begin(ctx context.Context) error {
 
 func (l *Lock) end() { <-l.busy }
 
-// read reads the registry and notes that there is one.
+// rememberBytes bounds what a Lock keeps of the registry between two reads.
+const rememberBytes = 64 << 10
+
+// read reads the registry and notes that there is one. What it holds is decoded
+// once for each content: members look each second at what seldom changes.
 func (l *Lock) read() (registry, error) {
-	r, err := readRegistry(l.path)
-	if err == nil && !r.missing {
-		l.o.Member.registry.Store(true)
+	r, err := readRegistry(l.path, l.last.Load())
+	if err != nil || r.missing {
+		return r, err
 	}
-	return r, err
+	l.o.Member.registry.Store(true)
+	if r.decoded == nil && len(r.doc) <= rememberBytes {
+		e, there := r.lease(l.o.Key)
+		r.decoded = &decodedLease{key: l.o.Key, entry: e, there: there}
+		l.last.Store(&r)
+	}
+	return r, nil
 }
 
 // Current returns the lease as the registry holds it, read afresh without the

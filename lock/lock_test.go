@@ -614,3 +614,37 @@ func TestStateOfTheOwnLease(t *testing.T) {
 		t.Error("State adopted it:", err)
 	}
 }
+
+// TestReadsAreFresh: what a Lock remembers of the registry is nothing but the
+// meaning of the same bytes.
+func TestReadsAreFresh(t *testing.T) {
+	dir := newDir(t)
+	m := openMember(t, dir)
+	l := newLock(t, dir, m)
+	mustAcquire(t, l)
+	own := readFile(t, registryOf(dir))
+	other := strings.Replace(own, `"leaderEpoch":1,`, `"leaderEpoch":2,`, 1)
+	for i := range 4 {
+		content, epoch := own, uint64(1)
+		if i%2 == 1 {
+			content, epoch = other, 2
+		}
+		writeFile(t, registryOf(dir), content)
+		for range 2 {
+			if e, err := l.Current(); err != nil || e.Epoch != epoch {
+				t.Fatalf("epoch %d %v, want %d", e.Epoch, err, epoch)
+			}
+			mustOwn(t, l, epoch == 1)
+		}
+	}
+	writeFile(t, registryOf(dir), "")
+	if _, err := l.Current(); !errors.Is(err, lock.ErrDamaged) {
+		t.Errorf("an empty registry: %v", err)
+	}
+	if err := os.Remove(registryOf(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := l.Current(); err != nil || e.Held() {
+		t.Errorf("no registry: %+v %v", e, err)
+	}
+}

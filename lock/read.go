@@ -7,7 +7,7 @@ import "path/filepath"
 // for.
 func ReadLease(dir, key string) (Entry, error) {
 	path := filepath.Join(dir, registryName)
-	r, err := readRegistry(path)
+	r, err := readRegistry(path, nil)
 	if err != nil {
 		return Entry{}, err
 	}

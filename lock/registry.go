@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,16 @@ type registry struct {
 	spans   []span
 	missing bool
 	damaged bool // there, and not a JSON object, or too large for one; doc may be empty
+	// decoded is the lease of one key, read before, nil if none was. Nobody may
+	// change what stands behind doc and spans either: registries are shared.
+	decoded *decodedLease
+}
+
+// A decodedLease is what registry.lease says of a key.
+type decodedLease struct {
+	key   string
+	entry Entry
+	there bool
 }
 
 // A span is one member of the object: its name, decoded, and where in doc its
@@ -30,7 +41,8 @@ type span struct {
 // readRegistry reads the registry. It answers at all only if the file is a
 // regular one, or missing; what cannot be parsed, or is too large to be read, is
 // damaged, not an error.
-func readRegistry(path string) (registry, error) {
+// It is last, if that has the same content.
+func readRegistry(path string, last *registry) (registry, error) {
 	doc, err := readShared(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return registry{missing: true}, nil
@@ -40,6 +52,9 @@ func readRegistry(path string) (registry, error) {
 	}
 	if err != nil {
 		return registry{}, fmt.Errorf("read registry: %w", err)
+	}
+	if last != nil && bytes.Equal(doc, last.doc) {
+		return *last, nil
 	}
 	return parseRegistry(doc), nil
 }
@@ -113,6 +128,9 @@ func (r registry) value(i int) []byte { return r.doc[r.spans[i].start:r.spans[i]
 // lease returns the entry under key, and whether one stands there that can be
 // read: held or released.
 func (r registry) lease(key string) (Entry, bool) {
+	if d := r.decoded; d != nil && d.key == key {
+		return d.entry, d.there
+	}
 	i := r.find(key)
 	if i < 0 {
 		return Entry{}, false

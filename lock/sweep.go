@@ -22,7 +22,7 @@ func (o *Observer) Sweep(olderThan time.Duration) ([]string, error) {
 	if err := o.sweepDebris(olderThan); err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	r, err := readRegistry(filepath.Join(filepath.Dir(o.dir), registryName))
+	r, err := readRegistry(filepath.Join(filepath.Dir(o.dir), registryName), nil)
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
