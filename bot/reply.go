@@ -45,7 +45,7 @@ func (t *term) sendReply(ctx context.Context, it bus.Item) error {
 	}
 	var reply storedReply
 	if err := json.Unmarshal(raw, &reply); err != nil {
-		return fmt.Errorf("decode stored reply: %w", err)
+		return t.finish(it, fmt.Sprintf("its reply cannot be read: %v", err))
 	}
 	reason := reply.Dead
 	body, err := store{t}.Body(it.Seq)
