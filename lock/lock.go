@@ -214,8 +214,12 @@ func (l *Lock) misnames(e Entry) bool {
 }
 
 // remembered reports whether an entry is the one that this runtime remembers as
-// its own. Nothing is adopted.
-func (l *Lock) remembered(e Entry) bool {
-	owned := l.owned.Load()
-	return owned != nil && owned.SameOwner(e)
+// its own, and what it remembers. Nothing is adopted.
+func (l *Lock) remembered(e Entry) (memory *Entry, own bool) {
+	memory = l.owned.Load()
+	return memory, memory != nil && memory.SameOwner(e)
 }
+
+// forget drops the memory that an operation found to be of a lost lease. One
+// that was adopted since then stays: adopting waits for no operation.
+func (l *Lock) forget(memory *Entry) { l.owned.CompareAndSwap(memory, nil) }

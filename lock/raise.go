@@ -17,8 +17,11 @@ func (l *Lock) Raise(ctx context.Context, atLeast uint64) (Result, error) {
 	}
 	defer l.end()
 	var res Result
+	var memory *Entry
 	err := l.rewrite(ctx, func(now Entry) (*Entry, error) {
-		if res = (Result{}); !l.remembered(now) {
+		res = Result{}
+		var own bool
+		if memory, own = l.remembered(now); !own {
 			state, _, err := l.judge(now)
 			res.State, res.Owner = state, heldOrNil(now)
 			return nil, err
@@ -36,7 +39,7 @@ func (l *Lock) Raise(ctx context.Context, atLeast uint64) (Result, error) {
 	case err != nil:
 		return Result{}, err
 	case !res.Acquired:
-		l.owned.Store(nil)
+		l.forget(memory)
 	default:
 		l.o.Member.NoteTerm(res.Term)
 	}

@@ -11,13 +11,13 @@ import "context"
 // Current does.
 func (l *Lock) Refresh(ctx context.Context) (bool, error) {
 	l.tx.watch()
-	remembered := l.owned.Load()
+	memory := l.owned.Load()
 	e, owns, err := l.look()
 	switch {
 	case err != nil:
 		return false, err
 	case !owns:
-		l.owned.CompareAndSwap(remembered, nil)
+		l.forget(memory)
 		return false, nil
 	case l.complete(e):
 		return true, nil
@@ -34,7 +34,9 @@ func (l *Lock) Refresh(ctx context.Context) (bool, error) {
 // this runtime's, it is forgotten, and nothing is written. The caller has begun
 // an operation.
 func (l *Lock) putComplete(ctx context.Context) (term uint64, owns bool, err error) {
+	var memory *Entry
 	err = l.rewrite(ctx, func(now Entry) (*Entry, error) {
+		memory = l.owned.Load()
 		if owns = l.owns(now); !owns {
 			return nil, nil
 		}
@@ -48,7 +50,7 @@ func (l *Lock) putComplete(ctx context.Context) (term uint64, owns bool, err err
 	case err != nil:
 		return 0, false, err
 	case !owns:
-		l.owned.Store(nil)
+		l.forget(memory)
 		return 0, false, nil
 	}
 	l.o.Member.NoteTerm(term)

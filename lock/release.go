@@ -22,9 +22,11 @@ func (l *Lock) Release(ctx context.Context) (State, bool, error) {
 		return s, false, err
 	}
 	state, released := Inactive, false
+	var memory *Entry
 	err := l.transactIntact(ctx, func(r registry) (change, error) {
 		e, _ := r.lease(l.o.Key)
-		if !l.remembered(e) {
+		var own bool
+		if memory, own = l.remembered(e); !own {
 			var err error
 			state, _, err = l.judge(e)
 			return change{}, err
@@ -35,7 +37,7 @@ func (l *Lock) Release(ctx context.Context) (State, bool, error) {
 		}}, err
 	})
 	if err == nil || released {
-		l.owned.Store(nil)
+		l.forget(memory)
 	}
 	return state, released, err
 }
@@ -57,15 +59,16 @@ func (l *Lock) Commit(ctx context.Context, file string, fn func(current []byte) 
 		return false, nil
 	}
 	owns := false
+	var memory *Entry
 	err := l.transactIntact(ctx, func(r registry) (change, error) {
 		e, _ := r.lease(l.o.Key)
-		if owns = l.remembered(e); !owns {
+		if memory, owns = l.remembered(e); !owns {
 			return change{}, nil
 		}
 		return l.tx.edit(file, fn)
 	})
 	if err == nil && !owns {
-		l.owned.Store(nil)
+		l.forget(memory)
 	}
 	return owns && err == nil, err
 }
